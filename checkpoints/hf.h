@@ -1,0 +1,60 @@
+// hf.h -- Hugging Face model folders: config.json, and the names and orientations of tensors.
+//
+// The engine has one set of names and keeps every linear weight as [out, in]. A map says what a
+// Hugging Face architecture calls each tensor and whether its file has it transposed (GPT-2's Conv1D
+// weights are [in, out]).
+//
+//   engine                         GPT-2 (transformer. in front; also bare, module., _orig_mod.)
+//   embed.token.weight   [V,C]     wte.weight
+//   embed.position.weight [P,C]    wpe.weight
+//   block.N.norm1.weight/bias      h.N.ln_1.weight/bias
+//   block.N.attn.qkv.weight [3C,C] h.N.attn.c_attn.weight   [C,3C]
+//   block.N.attn.qkv.bias   [3C]   h.N.attn.c_attn.bias
+//   block.N.attn.proj.weight [C,C] h.N.attn.c_proj.weight   [C,C] transposed
+//   block.N.attn.proj.bias         h.N.attn.c_proj.bias
+//   block.N.norm2.weight/bias      h.N.ln_2.weight/bias
+//   block.N.mlp.fc.weight  [F,C]   h.N.mlp.c_fc.weight      [C,F]
+//   block.N.mlp.fc.bias            h.N.mlp.c_fc.bias
+//   block.N.mlp.proj.weight [C,F]  h.N.mlp.c_proj.weight    [F,C]
+//   block.N.mlp.proj.bias          h.N.mlp.c_proj.bias
+//   final.norm.weight/bias         ln_f.weight/bias
+//   head.weight          [V,C]     lm_head.weight (only when not tied)
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "checkpoints/tensor.h"
+#include "engine/base/buf.h"
+#include "engine/base/err.h"
+
+// What a config.json says, in lathe's words. The engine turns it into its ModelConfig and back.
+typedef struct HfConfig {
+    char    architecture[64]; // "GPT2LMHeadModel"
+    char    model_type[32];   // "gpt2"
+    int64_t n_layer, n_head, n_embd, n_inner; // n_inner: MLP width, 4 n_embd when absent or null
+    int64_t n_positions, vocab_size;
+    double  layer_norm_epsilon, initializer_range;
+    double  embd_pdrop, attn_pdrop, resid_pdrop;
+    char    activation[32]; // "gelu_new", "gelu", "relu"
+    bool    tie_word_embeddings;
+    bool    scale_attn_weights;
+    bool    bias; // lathe's own key, true when absent: false = no biases (nanoGPT's bias=False)
+    int64_t bos_token_id, eos_token_id; // -1: none
+    char    dtype[16];                  // "float32", "bfloat16", "float16"; from dtype or torch_dtype
+} HfConfig;
+
+LT_C_BEGIN
+LT_MUST_CHECK Status hf_config_read(HfConfig *c, const char *dir, Err *err); // dir/config.json
+LT_MUST_CHECK Status hf_config_text(const HfConfig *c, Buf *out, Err *err);  // the file's content
+
+// Fill `t` (names, shapes, dtypes and memory given by the engine) from a model folder: one
+// model.safetensors or model.safetensors.index.json with shards, prefixes and tied or untied heads as
+// they come. A missing or extra tensor, a wrong shape, an absent shard: ERR_FORMAT that names it.
+// Tied models: a file's lm_head.weight must equal wte.weight or be absent.
+LT_MUST_CHECK Status hf_load(const char *dir, const HfConfig *c, Tensor *t, int n, Err *err);
+
+// Write dir/model.safetensors under Hugging Face names and orientation, as `as` (f32, bf16, f16).
+LT_MUST_CHECK Status hf_save(const char *dir, const HfConfig *c, const Tensor *t, int n, DType as,
+                             uint32_t *crc, uint64_t *bytes, Err *err);
+LT_C_END

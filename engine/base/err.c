@@ -1,0 +1,91 @@
+// err.c -- see err.h.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/base/err.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void append(char *dst, size_t cap, const char *fmt, va_list ap)
+{
+    const size_t used = strlen(dst);
+    if (used + 1 < cap) vsnprintf(dst + used, cap - used, fmt, ap);
+}
+
+Status err_set(Err *err, Status code, const char *fmt, ...)
+{
+    if (!err) return code;
+    err_clear(err);
+    err->code = code;
+    va_list ap;
+    va_start(ap, fmt);
+    append(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+Status err_add(Err *err, Status code, const char *fmt, ...)
+{
+    if (!err) return code;
+    const size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, "\n  while ");
+    va_list ap;
+    va_start(ap, fmt);
+    append(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+Status err_errno(Err *err, int errno_value, const char *fmt, ...)
+{
+    if (!err) return ERR_IO;
+    err_clear(err);
+    err->code = ERR_IO;
+    va_list ap;
+    va_start(ap, fmt);
+    append(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    const size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ": %s", strerror(errno_value));
+    return ERR_IO;
+}
+
+void err_hint(Err *err, const char *fmt, ...)
+{
+    if (!err) return;
+    err->hint[0] = 0;
+    va_list ap;
+    va_start(ap, fmt);
+    append(err->hint, sizeof err->hint, fmt, ap);
+    va_end(ap);
+}
+
+void err_clear(Err *err)
+{
+    err->code    = ERR_NONE;
+    err->text[0] = 0;
+    err->hint[0] = 0;
+}
+
+int err_exit_code(Status code)
+{
+    switch (code) {
+    case ERR_NONE: return 0;
+    case ERR_USAGE:
+    case ERR_UNSUPPORTED: return 2;
+    case ERR_FORMAT: return 3;
+    case ERR_DIVERGED: return 4;
+    case ERR_STOPPED: return 5;
+    case ERR_IO:
+    case ERR_NOMEM:
+    case ERR_DEVICE: break;
+    }
+    return 1;
+}
+
+const char *err_name(Status code)
+{
+    static const char *const names[] = {"none",   "usage",       "io",       "format", "nomem",
+                                        "device", "unsupported", "diverged", "stopped"};
+    return (unsigned)code < LT_COUNT(names) ? names[code] : "unknown";
+}

@@ -1,0 +1,50 @@
+// log.c -- see log.h.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+void log_note(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void log_warn(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fprintf(stderr, "lathe: warning: ");
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+}
+
+void log_live(const char *text)
+{
+    printf("\r\033[K%.*s", log_columns() - 1, text);
+    fflush(stdout);
+}
+
+void log_live_end(void)
+{
+    if (log_is_terminal()) putchar('\n');
+    fflush(stdout);
+}
+
+bool log_is_terminal(void) { return isatty(STDOUT_FILENO) == 1; }
+
+int log_columns(void)
+{
+    struct winsize w;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0) return w.ws_col;
+    return 80;
+}

@@ -1,0 +1,74 @@
+// stream.h -- training samples as a pure function of (seed, epoch, global sample index).
+//
+//     sample index   0    1    2    3    4    5    6    7  ...      (over all epochs)
+//     2 ranks        r0   r0   r1   r1   r0   r0   r1   r1          2 ranks, 4 samples a step
+//
+// so a run can stop on 8 ranks and go on with 4, change its micro-batch or its shards' sizes, and
+// still see each sample once. A sample is block_size + 1 consecutive tokens with stride block_size:
+// every token but the first of the stream is a target once an epoch; a tail shorter than a block is
+// dropped (and counted in StreamInfo). A skipped optimizer step advances the position all the same.
+//
+// Invariants
+//   (1) stream_tell() is the number of samples handed out over ALL ranks; stream_seek() of it gives
+//       the same next batch.
+//   (2) A shard is opened only after its size matched its header (else ERR_FORMAT).
+//   (3) Every id is below the vocabulary size that was asked for (else ERR_FORMAT, with the place).
+//
+// Threads: one prefetch thread, started by open, joined by close. The calls are for one caller
+// thread. An error in the prefetch thread comes out of the next stream_next.
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "engine/base/err.h"
+#include "engine/base/token.h"
+
+typedef struct Stream Stream;
+
+typedef enum StreamSplit { STREAM_TRAIN = 0, STREAM_VAL } StreamSplit;
+
+typedef struct StreamOptions {
+    const char *data;      // DIR, or DIR:WEIGHT,DIR:WEIGHT,...  borrowed during open
+    StreamSplit split;
+    int64_t     block_size; // T
+    int64_t     batch;      // samples a call of stream_next returns (this rank's share of a step)
+    int         rank, ranks;
+    uint64_t    seed;
+    bool        shuffle;        // validation: off, in order
+    bool        document_mask;  // see StreamBatch
+    bool        completion_only; // loss.mask=completion: count the loss on completions only
+    int64_t     vocab_size;     // of the model; 0: not checked
+} StreamOptions;
+
+typedef struct StreamBatch { // owned by the Stream, valid until the next stream_next
+    int64_t        samples;  // S: `batch`, or fewer at the end of a validation pass
+    const int32_t *input;    // [S,T]
+    const int32_t *target;   // [S,T]  TOKEN_IGNORE where nothing is to be predicted
+    const int32_t *position; // [S,T]  restarting at each document; NULL without document_mask
+    const int32_t *seg_lo;   // [S,T]  first position of the own document; NULL without document_mask
+    const int64_t *sample;   // [S]    global sample index
+    int64_t        counted;  // targets that are not TOKEN_IGNORE
+} StreamBatch;
+
+typedef struct StreamInfo {
+    int64_t  tokens;           // in the split
+    int64_t  documents;
+    int64_t  samples_an_epoch;
+    int64_t  dropped_tokens;   // tail shorter than a block
+    int64_t  vocab_size;       // the tokenizer's, 0 when the files do not say
+    uint64_t tokenizer;        // fingerprint, 0 when the files do not say
+    double   bytes_per_token;  // of the split's text, 0 when the files do not say
+    char     tokenizer_dir[4096]; // the tokenizer stored with the data, "" when there is none
+} StreamInfo;
+
+LT_C_BEGIN
+// On failure *out is NULL. All memory is taken now.
+LT_MUST_CHECK Status stream_open(Stream **out, const StreamOptions *o, Err *err);
+// The next batch. A validation stream (shuffle off) ends after one epoch: then samples == 0.
+LT_MUST_CHECK Status stream_next(Stream *s, StreamBatch *out, Err *err);
+LT_MUST_CHECK Status stream_seek(Stream *s, int64_t global_samples, Err *err);
+int64_t              stream_tell(const Stream *s);
+void                 stream_info(const Stream *s, StreamInfo *out);
+void                 stream_close(Stream *s); // NULL is fine
+LT_C_END

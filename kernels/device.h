@@ -1,0 +1,43 @@
+// device.h -- where tensors live: memory, copies, and the end of asynchronous work.
+//
+// The CPU device does everything at once and device_sync returns immediately. A GPU device queues
+// copies and kernels in order on one stream; errors of queued work come out of device_sync.
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include "engine/base/err.h"
+
+typedef struct Device Device;
+
+typedef struct DeviceVtable {
+    Status (*alloc)(Device *d, size_t bytes, void **out, Err *err); // zero filled, 128-byte aligned
+    void (*free)(Device *d, void *p, size_t bytes);
+    Status (*upload)(Device *d, void *dst, const void *host_src, size_t bytes, Err *err);
+    Status (*download)(Device *d, void *host_dst, const void *src, size_t bytes, Err *err);
+    Status (*copy)(Device *d, void *dst, const void *src, size_t bytes, Err *err);
+    Status (*zero)(Device *d, void *dst, size_t bytes, Err *err);
+    Status (*sync)(Device *d, Err *err);
+} DeviceVtable;
+
+struct Device {
+    const DeviceVtable *v;
+    bool                is_host; // its memory can be read and written by plain loads and stores
+    int                 index;   // cuda:index
+    int                 threads; // worker threads of the CPU device
+    char                name[128];
+};
+
+LT_C_BEGIN
+void device_cpu_init(Device *d, int threads); // threads <= 0: one for each CPU we may run on
+LT_C_END
+
+#define device_alloc(d, bytes, out, err)       ((d)->v->alloc((d), (bytes), (out), (err)))
+#define device_free(d, p, bytes)               ((d)->v->free((d), (p), (bytes)))
+#define device_upload(d, dst, src, bytes, err) ((d)->v->upload((d), (dst), (src), (bytes), (err)))
+#define device_download(d, dst, src, bytes, err)                                                   \
+    ((d)->v->download((d), (dst), (src), (bytes), (err)))
+#define device_copy(d, dst, src, bytes, err) ((d)->v->copy((d), (dst), (src), (bytes), (err)))
+#define device_zero(d, dst, bytes, err)      ((d)->v->zero((d), (dst), (bytes), (err)))
+#define device_sync(d, err)                  ((d)->v->sync((d), (err)))

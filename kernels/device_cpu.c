@@ -1,0 +1,59 @@
+// device_cpu.c -- see device.h. Every call finishes before it returns.
+//
+// SPDX-License-Identifier: MIT
+#include "kernels/device.h"
+#include "engine/base/mem.h"
+#include "engine/base/thread.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static Status cpu_alloc(Device *d, size_t bytes, void **out, Err *err)
+{
+    (void)d;
+    *out = mem_map(bytes);
+    return *out ? ERR_NONE : mem_err(err, bytes, "tensors");
+}
+
+static void cpu_free(Device *d, void *p, size_t bytes)
+{
+    (void)d;
+    mem_unmap(p, bytes);
+}
+
+static Status cpu_copy_in(Device *d, void *dst, const void *src, size_t bytes, Err *err)
+{
+    (void)d;
+    (void)err;
+    if (bytes) memmove(dst, src, bytes);
+    return ERR_NONE;
+}
+
+static Status cpu_zero(Device *d, void *dst, size_t bytes, Err *err)
+{
+    (void)d;
+    (void)err;
+    if (bytes) memset(dst, 0, bytes);
+    return ERR_NONE;
+}
+
+static Status cpu_sync(Device *d, Err *err)
+{
+    (void)d;
+    (void)err;
+    return ERR_NONE;
+}
+
+void device_cpu_init(Device *d, int threads)
+{
+    static const DeviceVtable cpu = {.alloc    = cpu_alloc,
+                                     .free     = cpu_free,
+                                     .upload   = cpu_copy_in,
+                                     .download = cpu_copy_in,
+                                     .copy     = cpu_copy_in,
+                                     .zero     = cpu_zero,
+                                     .sync     = cpu_sync};
+    *d                            = (Device){.v = &cpu, .is_host = true, .index = -1};
+    d->threads                    = threads > 0 ? threads : thread_cpus();
+    snprintf(d->name, sizeof d->name, "cpu");
+}

@@ -1,0 +1,116 @@
+// ops.c -- see ops.h.
+//
+// SPDX-License-Identifier: MIT
+#include "kernels/ops.h"
+#include "engine/base/assert.h"
+#include "kernels/ref/ref.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *summary;
+} ops_rows[OP_COUNT] = {
+#define OP(name, Args, summary) {#name, summary},
+#include "kernels/ops.def"
+#undef OP
+};
+
+void ops_init(Ops *ops)
+{
+    memset(ops, 0, sizeof *ops);
+    ref_register(ops);
+}
+
+#define OP(name, Args, summary)                                                                    \
+    void ops_add_##name(Ops *ops, Impl_##name impl)                                                \
+    {                                                                                              \
+        int *n = &ops->info[OP_##name].n;                                                          \
+        ASSERT(*n < OPS_IMPL_MAX, "%s: too many implementations", #name);                          \
+        ops->name[(*n)++] = impl;                                                                  \
+    }
+#include "kernels/ops.def"
+#undef OP
+
+const char *ops_name(OpId id) { return ops_rows[id].name; }
+const char *ops_summary(OpId id) { return ops_rows[id].summary; }
+
+const char *ops_impl_name(const Ops *ops, OpId id, int i)
+{
+    ASSERT(i < ops->info[id].n, "%s has %d implementations", ops_rows[id].name, ops->info[id].n);
+    switch (id) {
+#define OP(name, Args, summary)                                                                    \
+    case OP_##name: return ops->name[i].impl;
+#include "kernels/ops.def"
+#undef OP
+    case OP_COUNT: break;
+    }
+    return "?";
+}
+
+Status ops_force(Ops *ops, const char *name, const char *impl, Err *err)
+{
+    for (int id = 0; id < OP_COUNT; id++) {
+        if (strcmp(name, ops_rows[id].name) != 0) continue;
+        char have[256] = "";
+        for (int i = 0; i < ops->info[id].n; i++) {
+            const char  *is   = ops_impl_name(ops, (OpId)id, i);
+            const size_t used = strlen(have);
+            snprintf(have + used, sizeof have - used, "%s%s", used ? ", " : "", is);
+            if (strcmp(is, impl) != 0) continue;
+            switch ((OpId)id) {
+#define OP(row, Args, summary)                                                                     \
+    case OP_##row: ops->row[0] = ops->row[i]; break;
+#include "kernels/ops.def"
+#undef OP
+            case OP_COUNT: break;
+            }
+            ops->info[id].n      = 1;
+            ops->info[id].forced = true;
+            return ERR_NONE;
+        }
+        return err_set(err, ERR_USAGE, "ops.%s = %s: here it has %s", name, impl, have);
+    }
+    return err_set(err, ERR_USAGE, "ops.%s: there is no such op", name);
+}
+
+// The op calls. Written once, as a macro, because C has no other way to say "the same for each row".
+#define OP(name, Args, summary)                                                                    \
+    Status op_##name(OpCtx *cx, const Args *a, Err *err)                                           \
+    {                                                                                              \
+        Err problem;                                                                               \
+        ASSERT(name##_check(a, &problem) == ERR_NONE, "%s: %s", #name, problem.text);              \
+        char reasons[512] = "";                                                                    \
+        for (int i = cx->ops->info[OP_##name].n - 1; i >= 0; i--) {                                \
+            const Impl_##name *im  = &cx->ops->name[i];                                            \
+            const char        *why = "";                                                           \
+            if (im->supports && !im->supports(a, cx, &why)) {                                      \
+                const size_t used = strlen(reasons);                                               \
+                snprintf(reasons + used, sizeof reasons - used, "%s%s: %s", used ? "; " : "",      \
+                         im->impl, why);                                                           \
+                continue;                                                                          \
+            }                                                                                      \
+            const size_t scratch = im->scratch ? im->scratch(a, cx) : 0;                           \
+            if (cx->plan) {                                                                        \
+                ops_plan_add(cx->plan, OP_##name, scratch, name##_flops(a), name##_bytes(a));      \
+                return ERR_NONE;                                                                   \
+            }                                                                                      \
+            ASSERT(scratch <= cx->scratch_bytes, "%s (%s): needs %zu bytes of scratch, has %zu",   \
+                   #name, im->impl, scratch, cx->scratch_bytes);                                   \
+            return im->run(a, cx, err);                                                            \
+        }                                                                                          \
+        return err_set(err, ERR_UNSUPPORTED, "%s: no implementation serves this call (%s)", #name, \
+                       reasons);                                                                   \
+    }
+
+static void ops_plan_add(OpPlan *p, OpId id, size_t scratch, double flops, double bytes)
+{
+    p->scratch_bytes = LT_MAX(p->scratch_bytes, scratch);
+    p->flops += flops;
+    p->bytes += bytes;
+    p->calls++;
+    if (id == OP_matmul || id == OP_attention_fwd || id == OP_attention_bwd) p->matmul_flops += flops;
+}
+
+#include "kernels/ops.def"
+#undef OP
