@@ -74,6 +74,15 @@ Status ops_force(Ops *ops, const char *name, const char *impl, Err *err)
     return err_set(err, ERR_USAGE, "ops.%s: there is no such op", name);
 }
 
+static void ops_plan_add(OpPlan *p, OpId id, size_t scratch, double flops, double bytes)
+{
+    p->scratch_bytes = LT_MAX(p->scratch_bytes, scratch);
+    p->flops += flops;
+    p->bytes += bytes;
+    p->calls++;
+    if (id == OP_matmul || id == OP_attention_fwd || id == OP_attention_bwd) p->matmul_flops += flops;
+}
+
 // The op calls. Written once, as a macro, because C has no other way to say "the same for each row".
 #define OP(name, Args, summary)                                                                    \
     Status op_##name(OpCtx *cx, const Args *a, Err *err)                                           \
@@ -102,15 +111,6 @@ Status ops_force(Ops *ops, const char *name, const char *impl, Err *err)
         return err_set(err, ERR_UNSUPPORTED, "%s: no implementation serves this call (%s)", #name, \
                        reasons);                                                                   \
     }
-
-static void ops_plan_add(OpPlan *p, OpId id, size_t scratch, double flops, double bytes)
-{
-    p->scratch_bytes = LT_MAX(p->scratch_bytes, scratch);
-    p->flops += flops;
-    p->bytes += bytes;
-    p->calls++;
-    if (id == OP_matmul || id == OP_attention_fwd || id == OP_attention_bwd) p->matmul_flops += flops;
-}
 
 #include "kernels/ops.def"
 #undef OP

@@ -1,0 +1,2 @@
+// stub.c
+typedef int lathe_checkpoints_stub;

@@ -1,0 +1,2 @@
+// stub.c -- replaced by the first real file of this folder.
+typedef int lathe_model_stub;

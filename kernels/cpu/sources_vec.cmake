@@ -1,0 +1,1 @@
+set(CPU_VEC_SOURCES)

@@ -1,0 +1,1 @@
+set(OPS_SOURCES)

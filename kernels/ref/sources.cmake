@@ -1,0 +1,1 @@
+set(REF_SOURCES)
