@@ -83,33 +83,47 @@ static void ops_plan_add(OpPlan *p, OpId id, size_t scratch, double flops, doubl
     if (id == OP_matmul || id == OP_attention_fwd || id == OP_attention_bwd) p->matmul_flops += flops;
 }
 
-// The op calls. Written once, as a macro, because C has no other way to say "the same for each row".
+// The op calls, written once as a macro: C has no other way to say "the same for each row". A step
+// makes hundreds of them, so the text of a refusal is put together only when nothing serves the call.
 #define OP(name, Args, summary)                                                                    \
+    static const Impl_##name *pick_##name(const OpCtx *cx, const Args *a)                          \
+    {                                                                                              \
+        const char *why = "";                                                                      \
+        for (int i = cx->ops->info[OP_##name].n - 1; i >= 0; i--) {                                \
+            const Impl_##name *im = &cx->ops->name[i];                                             \
+            if (!im->supports || im->supports(a, cx, &why)) return im;                             \
+        }                                                                                          \
+        return NULL;                                                                               \
+    }                                                                                              \
+    static Status refuse_##name(const OpCtx *cx, const Args *a, Err *err)                          \
+    {                                                                                              \
+        Status s = err_set(err, ERR_UNSUPPORTED, "%s: no implementation serves this call", #name); \
+        for (int i = cx->ops->info[OP_##name].n - 1; i >= 0; i--) {                                \
+            const Impl_##name *im  = &cx->ops->name[i];                                            \
+            const char        *why = "";                                                           \
+            if (!im->supports(a, cx, &why)) s = err_add(err, s, "asking %s: %s", im->impl, why);   \
+        }                                                                                          \
+        return s;                                                                                  \
+    }                                                                                              \
+    const char *op_##name##_impl(const OpCtx *cx, const Args *a)                                   \
+    {                                                                                              \
+        const Impl_##name *im = pick_##name(cx, a);                                                \
+        return im ? im->impl : NULL;                                                               \
+    }                                                                                              \
     Status op_##name(OpCtx *cx, const Args *a, Err *err)                                           \
     {                                                                                              \
         Err problem;                                                                               \
         ASSERT(name##_check(a, &problem) == ERR_NONE, "%s: %s", #name, problem.text);              \
-        char reasons[512] = "";                                                                    \
-        for (int i = cx->ops->info[OP_##name].n - 1; i >= 0; i--) {                                \
-            const Impl_##name *im  = &cx->ops->name[i];                                            \
-            const char        *why = "";                                                           \
-            if (im->supports && !im->supports(a, cx, &why)) {                                      \
-                const size_t used = strlen(reasons);                                               \
-                snprintf(reasons + used, sizeof reasons - used, "%s%s: %s", used ? "; " : "",      \
-                         im->impl, why);                                                           \
-                continue;                                                                          \
-            }                                                                                      \
-            const size_t scratch = im->scratch ? im->scratch(a, cx) : 0;                           \
-            if (cx->plan) {                                                                        \
-                ops_plan_add(cx->plan, OP_##name, scratch, name##_flops(a), name##_bytes(a));      \
-                return ERR_NONE;                                                                   \
-            }                                                                                      \
-            ASSERT(scratch <= cx->scratch_bytes, "%s (%s): needs %zu bytes of scratch, has %zu",   \
-                   #name, im->impl, scratch, cx->scratch_bytes);                                   \
-            return im->run(a, cx, err);                                                            \
+        const Impl_##name *im = pick_##name(cx, a);                                                \
+        if (!im) return refuse_##name(cx, a, err);                                                 \
+        const size_t scratch = im->scratch ? im->scratch(a, cx) : 0;                               \
+        if (cx->plan) {                                                                            \
+            ops_plan_add(cx->plan, OP_##name, scratch, name##_flops(a), name##_bytes(a));          \
+            return ERR_NONE;                                                                       \
         }                                                                                          \
-        return err_set(err, ERR_UNSUPPORTED, "%s: no implementation serves this call (%s)", #name, \
-                       reasons);                                                                   \
+        ASSERT(scratch <= cx->scratch_bytes, "%s (%s): needs %zu bytes of scratch, has %zu",       \
+               #name, im->impl, scratch, cx->scratch_bytes);                                       \
+        return im->run(a, cx, err);                                                                \
     }
 
 #include "kernels/ops.def"

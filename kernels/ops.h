@@ -96,6 +96,8 @@ const char *ops_impl_name(const Ops *ops, OpId id, int i); // i < info[id].n
 // each one's reason. Arguments that the op's check refuses are a wrong call.
 #define OP(name, Args, summary)                                                                    \
     LT_MUST_CHECK Status op_##name(OpCtx *cx, const Args *a, Err *err);                            \
+    /* the implementation that would serve the call; NULL: none */                                 \
+    const char          *op_##name##_impl(const OpCtx *cx, const Args *a);                         \
     double               name##_flops(const Args *a);                                              \
     double               name##_bytes(const Args *a);
 #include "kernels/ops.def"

@@ -13,7 +13,7 @@
 //   likewise with their own strides. A packed qkv tensor [B,T,3,H,D] has q_row = 3*H*D.
 // Edges:   no visible key: out 0, lse -infinity. Masked scores never enter, whatever k and v hold
 //          (NaN included) at fully masked positions beyond every query's range.
-// Legal:   D >= 1; Tq <= Tk + anything; window >= 0.
+// Legal:   D >= 1; H <= 65535; window >= 0; rows of H*D elements do not overlap.
 // Repeat:  bitwise, whatever the threads.
 // Cost:    4 B H Tq Tk D FLOP without a mask, half of it when causal (masked blocks are skipped).
 //
@@ -49,4 +49,6 @@ typedef struct AttentionFwdArgs {
 
 LT_C_BEGIN
 LT_MUST_CHECK Status attention_fwd_check(const AttentionFwdArgs *a, Err *err);
+// (query, key) pairs that are visible in one head; segments are not looked at.
+double attention_fwd_pairs(const AttentionMask *m, int64_t Tq, int64_t Tk, int64_t q_pos0);
 LT_C_END
