@@ -1,0 +1,84 @@
+// model_config.c -- see model_config.h.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/model/model_config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// Rows of the padded token embedding: whole tiles for every matrix kernel (64-byte rows of AMX
+// tiles, 128-row tiles of a GPU).
+enum { VOCAB_MULTIPLE = 128 };
+
+ModelConfig model_config_gpt2(int64_t n_layer, int64_t n_head, int64_t n_embd, int64_t n_positions,
+                              int64_t vocab_size)
+{
+    return (ModelConfig){.n_layer         = n_layer,
+                         .n_head          = n_head,
+                         .n_embd          = n_embd,
+                         .n_inner         = 4 * n_embd,
+                         .n_positions     = n_positions,
+                         .vocab_size      = vocab_size,
+                         .norm_position   = NORM_PRE,
+                         .causal          = true,
+                         .bias_qkv        = true,
+                         .bias_proj       = true,
+                         .bias_mlp        = true,
+                         .bias_norm       = true,
+                         .tie_embeddings  = true,
+                         .scale_attention = true,
+                         .activation      = ACT_GELU_TANH,
+                         .norm_eps        = 1e-5,
+                         .init_std        = 0.02};
+}
+
+Status model_config_check(const ModelConfig *c, Err *err)
+{
+    char   text[1024] = "";
+    size_t used       = 0;
+#define PROBLEM(cond, ...)                                                                         \
+    do {                                                                                           \
+        if ((cond) && used < sizeof text - 200) {                                                  \
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s", used ? "\n" : "");     \
+            used += (size_t)snprintf(text + used, sizeof text - used, __VA_ARGS__);                \
+        }                                                                                          \
+    } while (0)
+    PROBLEM(c->n_layer < 1 || c->n_layer > 4095, "n_layer = %lld: 1 to 4095", (long long)c->n_layer);
+    PROBLEM(c->n_head < 1, "n_head = %lld: at least 1", (long long)c->n_head);
+    PROBLEM(c->n_embd < 1, "n_embd = %lld: at least 1", (long long)c->n_embd);
+    PROBLEM(c->n_head >= 1 && c->n_embd % c->n_head != 0, "n_head = %lld does not divide n_embd = %lld",
+            (long long)c->n_head, (long long)c->n_embd);
+    PROBLEM(c->n_inner < 1, "n_inner = %lld: at least 1", (long long)c->n_inner);
+    PROBLEM(c->n_positions < 1, "n_positions = %lld: at least 1", (long long)c->n_positions);
+    PROBLEM(c->vocab_size < 1 || c->vocab_size > (1 << 30), "vocab_size = %lld: 1 to 2^30",
+            (long long)c->vocab_size);
+    PROBLEM(c->norm_position != NORM_PRE, "post-norm blocks cannot be run yet");
+    PROBLEM(c->n_types != 0, "token types cannot be run yet");
+    PROBLEM(!(c->norm_eps > 0), "layer_norm_epsilon = %g: must be positive", c->norm_eps);
+    PROBLEM(c->n_window < 0 || c->n_window > MODEL_WINDOWS, "at most %d attention windows",
+            MODEL_WINDOWS);
+    const double drops[3] = {c->dropout_embed, c->dropout_attention, c->dropout_residual};
+    for (int i = 0; i < 3; i++)
+        PROBLEM(!(drops[i] >= 0 && drops[i] < 1), "dropout = %g: 0 <= dropout < 1", drops[i]);
+#undef PROBLEM
+    if (used) return err_set(err, ERR_USAGE, "%s", text);
+    return ERR_NONE;
+}
+
+int64_t model_config_head_size(const ModelConfig *c) { return c->n_embd / c->n_head; }
+
+int64_t model_config_vocab_padded(const ModelConfig *c)
+{
+    return (c->vocab_size + VOCAB_MULTIPLE - 1) / VOCAB_MULTIPLE * VOCAB_MULTIPLE;
+}
+
+int64_t model_config_window(const ModelConfig *c, int64_t l)
+{
+    return c->n_window ? c->window[l % c->n_window] : 0;
+}
+
+float model_config_scale(const ModelConfig *c)
+{
+    return c->scale_attention ? (float)(1.0 / sqrt((double)model_config_head_size(c))) : 1.0f;
+}

@@ -1,0 +1,20 @@
+// precision.c -- see precision.h.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/model/precision.h"
+
+#include <string.h>
+
+Status precision_from_name(Precision *p, const char *name, const char *residual, Err *err)
+{
+    if (strcmp(name, "fp32") == 0) {
+        *p = (Precision){.name = "fp32", .param = DTYPE_F32, .act = DTYPE_F32, .resid = DTYPE_F32};
+        return ERR_NONE;
+    }
+    if (strcmp(name, "bf16") == 0) {
+        const DType r = strcmp(residual, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
+        *p = (Precision){.name = "bf16", .param = DTYPE_BF16, .act = DTYPE_BF16, .resid = r};
+        return ERR_NONE;
+    }
+    return err_set(err, ERR_USAGE, "precision = %s: fp32 or bf16", name);
+}
