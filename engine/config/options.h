@@ -78,6 +78,9 @@ LT_MUST_CHECK Status options_text(const Options *o, OptionCommand cmd, Buf *out,
 // both values (all of them at once); an option not given by flag or file takes the run's value.
 // `told` gets a line for each FREE option that changed.
 LT_MUST_CHECK Status options_resume(Options *o, const char *config_path, Buf *told, Err *err);
+// The rules between options (n_embd a multiple of n_head, ...); options_parse and options_resume end
+// with it. ERR_USAGE with every broken rule.
+LT_MUST_CHECK Status options_check(const Options *o, OptionCommand cmd, Err *err);
 LT_MUST_CHECK Status options_help(OptionCommand cmd, Buf *out, Err *err);     // for --help
 LT_MUST_CHECK Status options_markdown(Buf *out, Err *err);                    // OPTIONS.md
 bool                 options_given(const Options *o, OptionId id); // by preset, file or flag?

@@ -1,0 +1,169 @@
+// options_check.c -- the rules between options: what single bounds cannot say.
+//
+// Every rule that is broken adds a line to the report. A rule is passed over when one of its
+// options was itself refused: that problem is already told.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/config/option_rows.h"
+#include "engine/config/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Rules {
+    const Options *o;
+    Problems      *p;
+    Err           *err;
+} Rules;
+
+static bool fine(const Rules *r, OptionId id) { return !r->p->bad[id]; }
+
+// How late an option was said; what a resumed run brings counts as the beginning.
+static int rank_of(const Rules *r, OptionId id)
+{
+    const OptionOrigin origin = r->o->origin[id];
+    return origin == ORIGIN_RUN ? 0 : (int)origin;
+}
+
+// A value someone shortened max_steps under is not a mistake: `--preset=X --max_steps=20`.
+static bool said_with_max_steps(const Rules *r, OptionId id)
+{
+    return rank_of(r, id) >= rank_of(r, OPT_max_steps);
+}
+
+static Status need(Rules *r, OptionId id, const char *value, const char *what)
+{
+    if (value[0] || !fine(r, id)) return ERR_NONE;
+    return problems_add(r->p, r->err, "", "--%s is missing: %s", option_rows[id].name, what);
+}
+
+static Status model_rules(Rules *r)
+{
+    const Options *o = r->o;
+    if (fine(r, OPT_n_embd) && fine(r, OPT_n_head) && o->n_embd % o->n_head)
+        TRY(problems_add(r->p, r->err, "", "n_embd %lld is not a multiple of n_head %lld",
+                         (long long)o->n_embd, (long long)o->n_head));
+    if (!fine(r, OPT_batch_size) || !fine(r, OPT_block_size) || !fine(r, OPT_batch_tokens))
+        return ERR_NONE;
+    const int64_t micro = o->batch_size * o->block_size; // both bounded: no overflow
+    const int64_t most  = option_rows[OPT_batch_tokens].i.max;
+    if (micro > most)
+        return problems_add(r->p, r->err, "",
+                            "batch_size x block_size = %lld tokens in a micro-batch; at most %lld",
+                            (long long)micro, (long long)most);
+    if (o->batch_tokens % micro)
+        TRY(problems_add(r->p, r->err, "",
+                         "batch_tokens %lld is not a multiple of batch_size x block_size = %lld x "
+                         "%lld = %lld",
+                         (long long)o->batch_tokens, (long long)o->batch_size,
+                         (long long)o->block_size, (long long)micro));
+    return ERR_NONE;
+}
+
+static Status schedule_rules(Rules *r)
+{
+    const Options *o   = r->o;
+    const bool     wsd = strcmp(o->schedule, "wsd") == 0;
+    if (fine(r, OPT_min_lr) && fine(r, OPT_learning_rate) && o->min_lr > o->learning_rate) {
+        char lo[40], hi[40];
+        option_number(o->min_lr, lo);
+        option_number(o->learning_rate, hi);
+        TRY(problems_add(r->p, r->err, "", "min_lr %s is above learning_rate %s", lo, hi));
+    }
+    if (!fine(r, OPT_warmup_steps) || !fine(r, OPT_max_steps) || !fine(r, OPT_decay_steps))
+        return ERR_NONE;
+    if (o->warmup_steps > o->max_steps && said_with_max_steps(r, OPT_warmup_steps))
+        TRY(problems_add(r->p, r->err, "", "warmup_steps %lld is above max_steps %lld",
+                         (long long)o->warmup_steps, (long long)o->max_steps));
+    if (!o->decay_steps || !fine(r, OPT_schedule)) return ERR_NONE;
+    if (strcmp(o->schedule, "constant") == 0)
+        return problems_add(r->p, r->err, "", "decay_steps has no meaning with schedule=constant");
+    if (wsd && o->warmup_steps + o->decay_steps > o->max_steps &&
+        said_with_max_steps(r, OPT_decay_steps))
+        return problems_add(r->p, r->err, "",
+                            "warmup_steps %lld + decay_steps %lld are above max_steps %lld",
+                            (long long)o->warmup_steps, (long long)o->decay_steps,
+                            (long long)o->max_steps);
+    if (!wsd && o->decay_steps < o->warmup_steps)
+        return problems_add(r->p, r->err, "",
+                            "decay_steps %lld (the step at which min_lr is reached) is below "
+                            "warmup_steps %lld",
+                            (long long)o->decay_steps, (long long)o->warmup_steps);
+    return ERR_NONE;
+}
+
+static Status train_rules(Rules *r)
+{
+    const Options *o = r->o;
+    TRY(need(r, OPT_data, o->data, "the folder that `lathe data` made"));
+    TRY(need(r, OPT_run, o->run, "the folder to keep this run in"));
+    TRY(schedule_rules(r));
+    if (o->keep_every && o->save_interval == 0 && fine(r, OPT_keep_every) &&
+        fine(r, OPT_save_interval))
+        TRY(problems_add(r->p, r->err, "", "keep_every %lld, but save_interval=0 saves nothing",
+                         (long long)o->keep_every));
+    return ERR_NONE;
+}
+
+static Status tokenizer_rules(Rules *r)
+{
+    const Options    *o    = r->o;
+    const char *const what = o->n_args ? o->args[0] : "";
+    if (strcmp(what, "train") == 0) {
+        TRY(need(r, OPT_input, o->input, "the text to learn from"));
+        return need(r, OPT_out, o->out, "the folder to write the tokenizer to");
+    }
+    if (strcmp(what, "encode") == 0 || strcmp(what, "decode") == 0)
+        return need(r, OPT_tokenizer, o->tokenizer, "a tokenizer folder or file");
+    return problems_add(r->p, r->err, "", "%s%s%s; say lathe tokenizer train, encode or decode",
+                        what[0] ? "'" : "nothing to do", what, what[0] ? "' is unknown" : "");
+}
+
+static Status eval_rules(Rules *r)
+{
+    const Options *o = r->o;
+    TRY(need(r, OPT_model, o->model, "a run folder, step folder or Hugging Face folder"));
+    if (!o->data[0] && !o->text[0] && !o->choices[0] && !o->lastword[0])
+        return problems_add(r->p, r->err, "",
+                            "nothing to evaluate on: give --data, --text, --choices or --lastword");
+    return ERR_NONE;
+}
+
+Status options_rules(const Options *o, OptionCommand cmd, Problems *p, Err *err)
+{
+    Rules r = {o, p, err};
+    switch (cmd) {
+    case C_TRAIN: TRY(model_rules(&r)); return train_rules(&r);
+    case C_PLAN: return model_rules(&r);
+    case C_GENERATE:
+        TRY(need(&r, OPT_model, o->model, "a run folder, step folder or Hugging Face folder"));
+        if (o->prompt[0] && o->prompt_file[0])
+            return problems_add(p, err, "", "both --prompt and --prompt_file: give one");
+        return ERR_NONE;
+    case C_EVAL: return eval_rules(&r);
+    case C_TOKENIZER: return tokenizer_rules(&r);
+    case C_DATA:
+        TRY(need(&r, OPT_input, o->input, "the text to read"));
+        TRY(need(&r, OPT_tokenizer, o->tokenizer, "a tokenizer folder or file"));
+        return need(&r, OPT_out, o->out, "the folder to write the shards to");
+    case C_CONVERT:
+        TRY(need(&r, OPT_from, o->from, "the model folder to read"));
+        return need(&r, OPT_to, o->to, "the folder to write");
+    case C_INSPECT:
+        if (o->n_args == 0)
+            return problems_add(p, err, "", "nothing to look at: lathe inspect PATH");
+        return ERR_NONE;
+    case C_BENCH:
+    case C_OPS: return ERR_NONE;
+    }
+    return ERR_NONE;
+}
+
+Status options_check(const Options *o, OptionCommand cmd, Err *err)
+{
+    Problems     p = {0};
+    const Status s = options_rules(o, cmd, &p, err);
+    if (s == ERR_NONE) return problems_end(&p, ERR_USAGE, err);
+    buf_free(&p.text);
+    return s;
+}
