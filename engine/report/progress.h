@@ -1,0 +1,42 @@
+// progress.h -- how a run looks while it runs.
+//
+//   on a terminal   one live line, overwritten each step and kept at every log_interval
+//   in a file       one plain line each log_interval
+//
+//     step 120/2000 | loss 2.4127 | lr 1.0e-03 | norm 0.83 | 12.4 ms | 61.9k tok/s | mfu 31.2% | eta 0:23
+//
+// The denominator of MFU is said once at the start (progress_mfu_note). Counters of skipped steps
+// appear when there are any. A line never wraps: on a narrow terminal it is cut.
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "engine/base/compiler.h"
+
+typedef struct ProgressRow {
+    int64_t step, max_steps;
+    double  loss;
+    double  lr;
+    double  grad_norm;
+    double  seconds; // of one step: the caller's average over what it likes
+    double  tokens_per_second;
+    double  mfu;     // 0..1; < 0: not known, left out
+    double  eta;     // seconds to the end; < 0: not known, left out
+    int64_t skipped; // non-finite steps so far
+} ProgressRow;
+
+LT_C_BEGIN
+// The text of the line, without a newline. `cap` of 256 is enough.
+void progress_text(const ProgressRow *row, char *out, size_t cap);
+// live: this step is between two log intervals: shown on a terminal only, and overwritten.
+// Otherwise the line stays.
+void progress_line(const ProgressRow *row, bool live);
+// Call before any other output between live lines (evaluation, saving): it starts on a new line.
+void progress_break(void);
+
+void progress_duration(double seconds, char out[32]); // "0:07", "12:34", "3:04:05", "2d 03:04"
+void progress_count(double n, char out[32]);          // "950", "61.9k", "124.4M", "1.56B", "314T"
+void progress_bytes(double n, char out[32]);          // "512 B", "1.9 GiB"
+LT_C_END
