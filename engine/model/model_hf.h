@@ -1,0 +1,13 @@
+// model_hf.h -- a ModelConfig from a Hugging Face config.json, and back.
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "checkpoints/hf.h"
+#include "engine/model/model_config.h"
+
+LT_C_BEGIN
+// ERR_UNSUPPORTED names what lathe cannot run.
+LT_MUST_CHECK Status model_from_hf(ModelConfig *c, const HfConfig *hf, Err *err);
+// end_token: the tokenizer's, -1 for none. dtype: of the saved weights.
+void model_to_hf(HfConfig *hf, const ModelConfig *c, int64_t end_token, DType dtype);
+LT_C_END

@@ -1,0 +1,336 @@
+// trainer.c -- see trainer.h.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/train/trainer.h"
+#include "checkpoints/hf.h"
+#include "engine/base/assert.h"
+#include "engine/base/clock.h"
+#include "engine/base/mem.h"
+#include "engine/model/model_hf.h"
+
+#include <math.h>
+#include <string.h>
+
+// Lay everything out. Runs twice: on counting arenas, then on real ones.
+static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Err *err)
+{
+    const TrainSetup *s = &t->setup;
+    const size_t      n = (size_t)t->params.total;
+    optimizer_build(&t->opt, &t->params, &s->prec, run);
+    t->opt.beta1        = s->beta1;
+    t->opt.beta2        = s->beta2;
+    t->opt.eps          = s->eps;
+    t->opt.weight_decay = s->weight_decay;
+    arena_part(run, "gradients");
+    t->grads = arena_alloc(run, n * sizeof(float));
+    arena_part(run, "token ids");
+    const size_t ids = (size_t)(s->samples * s->block_size) * sizeof(int32_t);
+    t->input         = arena_alloc(run, ids);
+    t->target        = arena_alloc(run, ids);
+    t->position      = s->document_mask ? arena_alloc(run, ids) : NULL;
+    t->seg_lo        = s->document_mask ? arena_alloc(run, ids) : NULL;
+    t->sample        = arena_alloc(run, (size_t)s->samples * sizeof(int64_t));
+    arena_part(host, "losses");
+    t->loss_host = arena_alloc(host, (size_t)(s->batch_size * s->block_size) * sizeof(float));
+    if (s->snapshot) {
+        arena_part(host, "snapshot for saving");
+        t->snap_w = arena_alloc(host, n * sizeof(float));
+        t->snap_m = arena_alloc(host, n * sizeof(float));
+        t->snap_v = arena_alloc(host, n * sizeof(float));
+    }
+    const ModelOptions mo = {.batch     = s->batch_size,
+                             .block     = s->block_size,
+                             .train     = true,
+                             .recompute = s->recompute,
+                             .head_rows = s->head_rows,
+                             .seed      = s->seed};
+    return model_build(&t->model, &s->model, &s->prec, &mo, &t->params, optimizer_weights(&t->opt),
+                       t->grads, step, err);
+}
+
+static ModelBatch micro_batch(const Trainer *t, int64_t first, int64_t n)
+{
+    const int64_t T = t->setup.block_size;
+    return (ModelBatch){.B        = n,
+                        .T        = T,
+                        .input    = t->input + first * T,
+                        .target   = t->target + first * T,
+                        .position = t->position ? t->position + first * T : NULL,
+                        .seg_lo   = t->seg_lo ? t->seg_lo + first * T : NULL,
+                        .sample   = t->sample + first};
+}
+
+// Run a step's op calls in plan mode.
+static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
+{
+    OpPlan            micro = {0}, update = {0};
+    const TrainSetup *s = &t->setup;
+    const ModelBatch  b = micro_batch(t, 0, s->batch_size);
+    t->cx.plan          = &micro;
+    TRY(model_gradients(&t->model, &t->cx, &b, 1.0f, true, err));
+    const OpPlan gradients = micro;
+    TRY(model_loss(&t->model, &t->cx, &b, err)); // evaluation: scratch only
+    t->cx.plan = &update;
+    double norm;
+    TRY(optimizer_grad_norm(&t->opt, &t->cx, t->grads, &norm, err));
+    TRY(optimizer_step(&t->opt, &t->cx, t->grads, 1, 0, 1, err));
+    TRY(optimizer_refresh(&t->opt, &t->cx, err));
+    t->cx.plan               = NULL;
+    const double micros      = (double)(s->samples / s->batch_size);
+    out->scratch_bytes       = LT_MAX(micro.scratch_bytes, update.scratch_bytes);
+    out->flops_a_step        = gradients.flops * micros + update.flops;
+    out->matmul_flops_a_step = gradients.matmul_flops * micros;
+    out->tokens_a_step       = s->samples * s->block_size * t->dist.ranks;
+    out->flops_a_token       = gradients.flops / (double)(s->batch_size * s->block_size);
+    return ERR_NONE;
+}
+
+static Status measure(Trainer *t, TrainPlan *out, Err *err)
+{
+    *out = (TrainPlan){0};
+    arena_init_counting(&out->run, "run");
+    arena_init_counting(&out->step, "step");
+    arena_init_counting(&out->host, "host");
+    TRY(carve(t, &out->run, &out->step, &out->host, err));
+    const Status st = measure_ops(t, out, err);
+    model_free(&t->model);
+    TRY(st);
+    out->n_params           = t->params.n_params;
+    out->n_params_embedding = 0;
+    for (int i = 0; i < t->params.n; i++)
+        if (t->params.param[i].block == 0) out->n_params_embedding += t->params.param[i].count;
+    out->total_bytes = out->run.used + out->step.used + out->host.used + out->scratch_bytes;
+    return ERR_NONE;
+}
+
+Status train_plan(TrainPlan *out, const TrainSetup *s, const Ops *ops, Device *device, Err *err)
+{
+    Trainer t = {.setup = *s, .device = device};
+    t.cx      = (OpCtx){.ops = ops, .device = device};
+    TRY(dist_open(&t.dist, err));
+    TRY(params_layout(&t.params, &s->model, err));
+    const Status st = measure(&t, out, err);
+    params_free(&t.params);
+    dist_close(&t.dist);
+    return st;
+}
+
+static Status take_memory(Trainer *t, Err *err)
+{
+    const TrainPlan *p = &t->plan;
+    TRY_CTX(device_alloc(t->device, p->run.used, &t->run_mem, err), err,
+            "taking memory for weights and optimizer");
+    TRY_CTX(device_alloc(t->device, p->step.used, &t->step_mem, err), err,
+            "taking memory for activations");
+    TRY_CTX(device_alloc(t->device, p->scratch_bytes, &t->cx.scratch, err), err,
+            "taking scratch memory");
+    t->cx.scratch_bytes = p->scratch_bytes;
+    t->host_mem         = mem_map(p->host.used);
+    if (!t->host_mem) return mem_err(err, p->host.used, "the snapshot for saving");
+    arena_init(&t->run, "run", t->run_mem, p->run.used);
+    arena_init(&t->step_arena, "step", t->step_mem, p->step.used);
+    arena_init(&t->host, "host", t->host_mem, p->host.used);
+    TRY(carve(t, &t->run, &t->step_arena, &t->host, err));
+    arena_seal(&t->run);
+    arena_seal(&t->step_arena);
+    arena_seal(&t->host);
+    return ERR_NONE;
+}
+
+Status trainer_open(Trainer *t, const TrainSetup *s, const Ops *ops, Device *device, Err *err)
+{
+    ASSERT(s->samples % s->batch_size == 0, "%lld samples, micro-batches of %lld",
+           (long long)s->samples, (long long)s->batch_size);
+    *t    = (Trainer){.setup = *s, .device = device};
+    t->cx = (OpCtx){.ops = ops, .device = device};
+    Status st = dist_open(&t->dist, err);
+    if (st == ERR_NONE) st = params_layout(&t->params, &s->model, err);
+    if (st == ERR_NONE) st = measure(t, &t->plan, err);
+    if (st == ERR_NONE) st = take_memory(t, err);
+    if (st != ERR_NONE) trainer_close(t);
+    return st;
+}
+
+void trainer_close(Trainer *t)
+{
+    if (t->run_mem) device_free(t->device, t->run_mem, t->plan.run.used);
+    if (t->step_mem) device_free(t->device, t->step_mem, t->plan.step.used);
+    if (t->cx.scratch) device_free(t->device, t->cx.scratch, t->plan.scratch_bytes);
+    mem_unmap(t->host_mem, t->plan.host.used);
+    model_free(&t->model);
+    params_free(&t->params);
+    dist_close(&t->dist);
+    *t = (Trainer){0};
+}
+
+// ---- weights -------------------------------------------------------------------------------------
+
+// A host buffer for the flat master weights: they themselves, or memory to be uploaded.
+static Status host_weights(Trainer *t, float **flat, Err *err)
+{
+    const size_t bytes = (size_t)t->params.total * sizeof(float);
+    *flat              = t->device->is_host ? t->opt.w : mem_map(bytes);
+    return *flat ? ERR_NONE : mem_err(err, bytes, "weights on their way to the device");
+}
+
+static Status put_weights(Trainer *t, float *flat, Err *err)
+{
+    Status       st    = ERR_NONE;
+    const size_t bytes = (size_t)t->params.total * sizeof(float);
+    if (!t->device->is_host) {
+        st = device_upload(t->device, t->opt.w, flat, bytes, err);
+        mem_unmap(flat, bytes);
+    }
+    if (st == ERR_NONE) st = optimizer_refresh(&t->opt, &t->cx, err);
+    return st;
+}
+
+Status trainer_init_weights(Trainer *t, Err *err)
+{
+    float *flat;
+    TRY(host_weights(t, &flat, err));
+    params_init(&t->params, flat, t->setup.seed);
+    return put_weights(t, flat, err);
+}
+
+Status trainer_load_model(Trainer *t, const char *dir, Err *err)
+{
+    Tensor *tensors = mem_calloc((size_t)t->params.n, sizeof *tensors);
+    if (!tensors) return mem_err(err, (size_t)t->params.n * sizeof *tensors, "the tensor table");
+    float   *flat;
+    Status   st = host_weights(t, &flat, err);
+    if (st == ERR_NONE) {
+        HfConfig hf;
+        params_tensors(&t->params, flat, DTYPE_F32, "", tensors);
+        st = hf_config_read(&hf, dir, err);
+        if (st == ERR_NONE) st = hf_load(dir, &hf, tensors, t->params.n, err);
+        const Status put = put_weights(t, flat, st == ERR_NONE ? err : NULL);
+        if (st == ERR_NONE) st = put;
+    }
+    mem_free(tensors);
+    return st;
+}
+
+// ---- the step ------------------------------------------------------------------------------------
+
+static Status upload_ids(Trainer *t, const StreamBatch *b, Err *err)
+{
+    const size_t ids = (size_t)(b->samples * t->setup.block_size) * sizeof(int32_t);
+    TRY(device_upload(t->device, t->input, b->input, ids, err));
+    TRY(device_upload(t->device, t->target, b->target, ids, err));
+    if (t->position) {
+        ASSERT(b->position && b->seg_lo, "the stream gives no document positions");
+        TRY(device_upload(t->device, t->position, b->position, ids, err));
+        TRY(device_upload(t->device, t->seg_lo, b->seg_lo, ids, err));
+    }
+    return device_upload(t->device, t->sample, b->sample, (size_t)b->samples * sizeof(int64_t), err);
+}
+
+// Add up the row losses of the micro-batch that was just run. Ignored rows are exact zeros.
+static Status add_losses(Trainer *t, int64_t rows, double *sum, Err *err)
+{
+    TRY(device_download(t->device, t->loss_host, t->model.loss, (size_t)rows * sizeof(float), err));
+    double s = 0;
+    for (int64_t i = 0; i < rows; i++) s += (double)t->loss_host[i];
+    *sum += s;
+    return ERR_NONE;
+}
+
+Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err)
+{
+    const TrainSetup *s = &t->setup;
+    ASSERT(b->samples == s->samples, "%lld samples, a step has %lld", (long long)b->samples,
+           (long long)s->samples);
+    *out = (TrainStep){.loss = NAN, .counted = b->counted, .lr = schedule_at(&s->schedule, t->step)};
+    TRY(dist_sum_i64(&t->dist, &out->counted, 1, err));
+    if (out->counted == 0) {
+        out->skipped = true;
+        t->skipped++;
+        return ERR_NONE;
+    }
+    TRY(upload_ids(t, b, err));
+    double       sum   = 0;
+    const float  scale = (float)(1.0 / (double)out->counted);
+    for (int64_t i = 0; i < s->samples; i += s->batch_size) {
+        const ModelBatch m = micro_batch(t, i, s->batch_size);
+        TRY(model_gradients(&t->model, &t->cx, &m, scale, i == 0, err));
+        TRY(add_losses(t, s->batch_size * s->block_size, &sum, err));
+    }
+    TRY(dist_sum_f64(&t->dist, &sum, 1, err));
+    TRY(dist_sum_grads(&t->dist, &t->cx, t->grads, t->params.total, err));
+    TRY(optimizer_grad_norm(&t->opt, &t->cx, t->grads, &out->grad_norm, err));
+    out->loss = sum / (double)out->counted;
+    if (!isfinite(out->loss) || !isfinite(out->grad_norm)) {
+        TRY(optimizer_first_bad(&t->opt, &t->cx, t->grads, &out->bad, err));
+        out->skipped = true;
+        t->skipped++;
+        return ERR_NONE;
+    }
+    // As torch.nn.utils.clip_grad_norm_ does it.
+    const double clip = s->grad_clip > 0 ? s->grad_clip / (out->grad_norm + 1e-6) : 1.0;
+    TRY(optimizer_step(&t->opt, &t->cx, t->grads, t->step + 1, out->lr, clip < 1 ? clip : 1.0, err));
+    t->step++;
+    return device_sync(t->device, err);
+}
+
+Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int64_t *counted, Err *err)
+{
+    double  sum = 0;
+    int64_t n   = 0;
+    TRY(stream_seek(val, 0, err));
+    for (int64_t i = 0; batches == 0 || i < batches; i++) {
+        StreamBatch b;
+        TRY(stream_next(val, &b, err));
+        if (b.samples == 0) break;
+        TRY(upload_ids(t, &b, err));
+        for (int64_t k = 0; k < b.samples; k += t->setup.batch_size) {
+            const int64_t    B = LT_MIN(t->setup.batch_size, b.samples - k);
+            const ModelBatch m = micro_batch(t, k, B);
+            TRY(model_loss(&t->model, &t->cx, &m, err));
+            TRY(add_losses(t, B * t->setup.block_size, &sum, err));
+        }
+        n += b.counted;
+    }
+    TRY(dist_sum_f64(&t->dist, &sum, 1, err));
+    TRY(dist_sum_i64(&t->dist, &n, 1, err));
+    *loss    = n ? sum / (double)n : (double)NAN;
+    *counted = n;
+    return ERR_NONE;
+}
+
+Status trainer_probe(Trainer *t, double *flops_a_second, Err *err)
+{
+    // The first MLP product of the model, on whatever the buffers hold.
+    const ModelConfig *c    = &t->setup.model;
+    const DType        act  = t->setup.prec.act;
+    const int64_t      N    = t->setup.batch_size * t->setup.block_size;
+    const Param       *p    = NULL;
+    for (int i = 0; i < t->params.n && !p; i++)
+        if (t->params.param[i].shape[0] == c->n_inner && t->params.param[i].rank == 2)
+            p = &t->params.param[i];
+    ASSERT(p, "no MLP weight");
+    const MatmulArgs a = {.C        = t->model.dwide,
+                          .A        = t->model.lnf,
+                          .B        = (char *)optimizer_weights(&t->opt) +
+                               (size_t)p->offset * dtype_bytes(t->setup.prec.param),
+                          .M        = N,
+                          .N        = c->n_inner,
+                          .K        = c->n_embd,
+                          .lda      = c->n_embd,
+                          .ldb      = c->n_embd,
+                          .ldc      = c->n_inner,
+                          .trans_b  = true,
+                          .ab_dtype = act,
+                          .c_dtype  = act};
+    double best = INFINITY, spent = 0;
+    for (int i = 0; i < 50 && (i < 2 || spent < 0.05); i++) {
+        const double start = clock_seconds();
+        TRY(op_matmul(&t->cx, &a, err));
+        TRY(device_sync(t->device, err));
+        const double took = clock_seconds() - start;
+        spent += took;
+        best = LT_MIN(best, took);
+    }
+    *flops_a_second = matmul_flops(&a) / best;
+    return ERR_NONE;
+}
