@@ -2,10 +2,171 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/cli/cli.h"
+#include "engine/base/log.h"
+#include "engine/base/stop.h"
+#include "engine/base/thread.h"
+#include "engine/config/near_name.h"
+#include "engine/config/options.h"
+#include "kernels/cpu/cpu.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Command {
+    const char   *name;
+    OptionCommand bit;
+    bool          speaks; // its result is what it writes on stdout: a lost byte is a failure
+    const char   *about;
+    const char   *usage; // one or more lines, each "  lathe ..."
+} Command;
+
+static const Command commands[] = {
+    {"", 0, false, "", ""},
+};
+
+static Status run_command(OptionCommand bit, Options *o, Err *err)
+{
+    (void)o;
+    switch ((unsigned)bit) {
+    default: return err_set(err, ERR_USAGE, "no such command");
+    }
+}
+
+// Each line of the text gets the prefix, but for the indented ones ("  while ...").
+static void print_error(const char *name, const Err *err)
+{
+    for (const char *line = err->text; *line;) {
+        const int n = (int)strcspn(line, "\n");
+        if (line[0] == ' ')
+            fprintf(stderr, "%.*s\n", n, line);
+        else
+            fprintf(stderr, "lathe%s%s: %.*s\n", name[0] ? " " : "", name, n, line);
+        line += n;
+        line += *line == '\n';
+    }
+    if (err->hint[0]) fprintf(stderr, "  hint: %s\n", err->hint);
+}
+
+// Bytes that could not be written (a full disk, a closed pipe) show here at the latest.
+static Status check_stdout(Err *err)
+{
+    const bool lost = ferror(stdout) != 0;
+    if (fflush(stdout) != 0) return err_errno(err, errno, "write to standard output");
+    if (lost) return err_set(err, ERR_IO, "not everything could be written to standard output");
+    return ERR_NONE;
+}
+
+static Status print_usage(Buf *out, Err *err)
+{
+    TRY(buf_puts(out, "lathe: trains GPT and BERT models.\n\n", err));
+    for (size_t i = 0; i < LT_COUNT(commands); i++)
+        TRY(buf_printf(out, err, "  lathe %-10s %s\n", commands[i].name, commands[i].about));
+    return buf_puts(out,
+                    "\n"
+                    "  lathe COMMAND --help   the command's options, defaults and bounds\n"
+                    "  lathe --version        version, build, devices, instruction sets\n\n"
+                    "Exit codes: 0 ok, 1 runtime, 2 usage, 3 corrupt data or checkpoint,\n"
+                    "4 diverged, 5 stopped by a signal or max_seconds, after a save.\n",
+                    err);
+}
+
+static Status print_help(const Command *c, Buf *out, Err *err)
+{
+    TRY(buf_printf(out, err, "%s\n%s\n", c->about, c->usage));
+    if (c->bit & (C_TRAIN | C_PLAN))
+        TRY(buf_puts(out,
+                     "CONFIG.ini has flat lines `name = value`. Precedence: default < preset < config "
+                     "file < flag.\nA run that exists goes on; see --resume.\n\n",
+                     err));
+    return options_help(c->bit, out, err);
+}
+
+static Status print_version(Buf *out, Err *err)
+{
+    TRY(buf_printf(out, err, "lathe %s\nbuild: %s, %s, %s\ndevices: cpu (%d CPUs)\n",
+                   LATHE_VERSION, LATHE_BUILD, LATHE_COMPILER, LATHE_SYSTEM, thread_cpus()));
+    return ERR_NONE;
+}
+
+static const Command *find_command(const char *name)
+{
+    for (size_t i = 0; i < LT_COUNT(commands); i++)
+        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+    return NULL;
+}
+
+static Status unknown_command(const char *name, Err *err)
+{
+    NearName near = {0};
+    for (size_t i = 0; i < LT_COUNT(commands); i++) near_offer(&near, name, commands[i].name);
+    const Status s = err_set(err, ERR_USAGE, "no command is called '%.100s'", name);
+    if (near.best)
+        err_hint(err, "nearest: lathe %s", near.best);
+    else
+        err_hint(err, "lathe --help lists the commands");
+    return s;
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+    return false;
+}
+
+static Status command_main(const Command *c, int argc, char **argv, Err *err)
+{
+    Options o;
+    options_init(&o);
+    Status s = options_parse(&o, c->bit, argc, argv, err);
+    if (s == ERR_NONE) s = run_command(c->bit, &o, err);
+    options_free(&o);
+    if (s == ERR_NONE && c->speaks) s = check_stdout(err);
+    return s;
+}
+
+// Everything that prints a page: help, version, the options page. ERR_NONE and nothing in `page`:
+// not one of these.
+static Status page_main(int argc, char **argv, Buf *page, Err *err)
+{
+    const char    *word = argv[1];
+    const Command *c    = find_command(word);
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return print_usage(page, err);
+    if (strcmp(word, "--version") == 0) return print_version(page, err);
+    if (strcmp(word, "options") == 0) return options_markdown(page, err);
+    if (strcmp(word, "help") == 0) {
+        if (argc == 2) return print_usage(page, err);
+        c = find_command(argv[2]);
+        return c ? print_help(c, page, err) : unknown_command(argv[2], err);
+    }
+    if (!c) return unknown_command(word, err);
+    return asks_for_help(argc - 2, argv + 2) ? print_help(c, page, err) : ERR_NONE;
+}
 
 int cli_main(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
-    return 2;
+    Err err;
+    Buf page = {0};
+    err_clear(&err);
+    stop_install();
+    if (argc < 2) {
+        if (print_usage(&page, &err) == ERR_NONE) fputs(page.data, stderr);
+        buf_free(&page);
+        return err_exit_code(ERR_USAGE);
+    }
+    const char *name = "";
+    Status      s    = page_main(argc, argv, &page, &err);
+    if (s == ERR_NONE && page.len) {
+        fwrite(page.data, 1, page.len, stdout);
+        s = check_stdout(&err);
+    } else if (s == ERR_NONE) {
+        const Command *c = find_command(argv[1]);
+        name             = c->name;
+        s                = command_main(c, argc - 2, argv + 2, &err);
+    }
+    buf_free(&page);
+    fflush(stdout); // what was said before the error stands before it
+    if (s != ERR_NONE) print_error(name, &err);
+    return err_exit_code(s);
 }

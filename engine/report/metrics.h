@@ -9,8 +9,8 @@
 // <= S (what an interrupted run wrote beyond its checkpoint, a half line at the end), so that the
 // file reads as if the run had never stopped.
 //
-// Numbers read back to the same bits (%.9g for f32 results, %.17g for times). JSON has no NaN or
-// infinity: such a value is null, and "nonfinite":["loss", ...] names it.
+// Numbers have the digits that read back to the same f32 (the loss of an evaluation: f64). JSON has
+// no NaN or infinity: such a value is null, and "nonfinite":["loss", ...] names it.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

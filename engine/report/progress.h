@@ -5,7 +5,7 @@
 //
 //     step 120/2000 | loss 2.4127 | lr 1.0e-03 | norm 0.83 | 12.4 ms | 61.9k tok/s | mfu 31.2% | eta 0:23
 //
-// The denominator of MFU is said once at the start (progress_mfu_note). Counters of skipped steps
+// What the MFU is measured against is said once at the start of the run. Counters of skipped steps
 // appear when there are any. A line never wraps: on a narrow terminal it is cut.
 //
 // SPDX-License-Identifier: MIT
@@ -33,7 +33,8 @@ void progress_text(const ProgressRow *row, char *out, size_t cap);
 // live: this step is between two log intervals: shown on a terminal only, and overwritten.
 // Otherwise the line stays.
 void progress_line(const ProgressRow *row, bool live);
-// Call before any other output between live lines (evaluation, saving): it starts on a new line.
+// Call before other output between live lines (evaluation, saving): clears the live line, so that
+// the output takes its place. Nothing happens when stdout is no terminal.
 void progress_break(void);
 
 void progress_duration(double seconds, char out[32]); // "0:07", "12:34", "3:04:05", "2d 03:04"

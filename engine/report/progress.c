@@ -1,0 +1,97 @@
+// progress.c -- see progress.h.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/report/progress.h"
+#include "engine/base/log.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void add(char *out, size_t cap, const char *fmt, ...) LT_PRINTF(3, 4);
+static void add(char *out, size_t cap, const char *fmt, ...)
+{
+    const size_t used = strlen(out);
+    if (used + 1 >= cap) return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(out + used, cap - used, fmt, ap);
+    va_end(ap);
+}
+
+void progress_duration(double seconds, char out[32])
+{
+    if (!(seconds >= 0) || seconds > 1e12) {
+        snprintf(out, 32, "?");
+        return;
+    }
+    const long long s = (long long)(seconds + 0.5);
+    const long long day = s / 86400, hour = s / 3600 % 24, minute = s / 60 % 60;
+    if (day)
+        snprintf(out, 32, "%lldd %02lld:%02lld", day, hour, minute);
+    else if (hour)
+        snprintf(out, 32, "%lld:%02lld:%02lld", hour, minute, s % 60);
+    else
+        snprintf(out, 32, "%lld:%02lld", minute, s % 60);
+}
+
+void progress_count(double n, char out[32])
+{
+    static const char unit[] = "kMBTPE";
+    if (!(fabs(n) >= 999.5)) {
+        snprintf(out, 32, "%.0f", n);
+        return;
+    }
+    int i = -1;
+    while (fabs(n) >= 999.95 && i + 1 < (int)sizeof unit - 1) {
+        n /= 1000;
+        i++;
+    }
+    if (i < 0)
+        snprintf(out, 32, "%.0f", n);
+    else
+        snprintf(out, 32, "%.*f%c", fabs(n) < 9.995 ? 2 : 1, n, unit[i]);
+}
+
+void progress_bytes(double n, char out[32])
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    size_t                   i      = 0;
+    while (n >= 1023.95 && i + 1 < LT_COUNT(unit)) {
+        n /= 1024;
+        i++;
+    }
+    snprintf(out, 32, i ? "%.1f %s" : "%.0f %s", n, unit[i]);
+}
+
+void progress_text(const ProgressRow *row, char *out, size_t cap)
+{
+    char rate[32], eta[32];
+    progress_count(row->tokens_per_second, rate);
+    progress_duration(row->eta, eta);
+    out[0] = 0;
+    add(out, cap, "step %lld/%lld | loss %.4f | lr %.2e | norm %.3g", (long long)row->step,
+        (long long)row->max_steps, row->loss, row->lr, row->grad_norm);
+    add(out, cap, " | %.*f ms | %s tok/s", row->seconds < 0.1 ? 1 : 0, row->seconds * 1e3, rate);
+    if (row->mfu >= 0) add(out, cap, " | mfu %.1f%%", row->mfu * 100);
+    if (row->skipped) add(out, cap, " | skipped %lld", (long long)row->skipped);
+    if (row->eta >= 0) add(out, cap, " | eta %s", eta);
+}
+
+void progress_line(const ProgressRow *row, bool live)
+{
+    char text[256];
+    progress_text(row, text, sizeof text);
+    if (log_is_terminal()) {
+        log_live(text);
+        if (!live) log_live_end();
+    } else if (!live) {
+        log_note("%s", text);
+    }
+}
+
+void progress_break(void)
+{
+    if (log_is_terminal()) log_live("");
+}
