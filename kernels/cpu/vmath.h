@@ -125,47 +125,56 @@ LT_INLINE VecF vm_dgelu_tanh(VecF x)
 }
 
 // ---- GELU, erf form: x Phi(x) ----
-// Upper tail of the normal distribution for a >= 0: Phi(-a) = h(a) e^(-a^2/2), h smooth, h = t P(t)
-// with t = 1 / (1 + 3/8 a). h' = a h - 1/sqrt(2 pi) carries h from the head of a to a.
-typedef struct VmTail {
-    VecF h, e; // Phi(-a) = h * e * 2^n,  e^(-a^2/2) = e * 2^n
+// With a = |x|, in two pieces that meet at 0.9:
+//     near  Phi(x)    = 1/2 + x Q(x^2)
+//     tail  a Phi(-a) = G(t) e^(-a^2/2),  t = 1 / (1 + a/2)
+// G is nearly constant there, so t's rounding hardly matters; a^2 is an exact head and a small tail.
+typedef struct VmNormal {
+    VecF near; // Phi(x) - 1/2
+    VecF g, e; // a Phi(-a) = g * e * 2^n,  e^(-a^2/2) = e * 2^n
     VecI n;
-} VmTail;
+} VmNormal;
 
-#define VM_RSQRT2PI 0x1.988454p-2f
-
-LT_INLINE VmTail vm_tail(VecF a) // a in [0, 15]
+LT_INLINE VmNormal vm_normal(VecF x, VecF a) // a = |x| <= 15
 {
+    const VecF s = x * x;
+    VecF       q = vec_set(-0x1.f4cd70p-18f);
+    q            = q * s + 0x1.d9d5c8p-14f;
+    q            = q * s - 0x1.36db78p-10f;
+    q            = q * s + 0x1.46cc80p-7f;
+    q            = q * s - 0x1.105828p-4f;
+    q            = q * s + 0x1.988454p-2f;
+
+    const VecF t = 1.0f / (1.0f + 0.5f * a);
+    VecF       g = vec_set(0x1.3f19f0p-2f);
+    g            = g * t - 0x1.2ed204p+0f;
+    g            = g * t + 0x1.ac2d74p+0f;
+    g            = g * t - 0x1.bf6cb4p-1f;
+    g            = g * t + 0x1.ddf306p-7f;
+    g            = g * t - 0x1.f73ca6p-3f;
+    g            = g * t - 0x1.8219eep-4f;
+    g            = g * t - 0x1.7a0994p-12f;
+    g            = g * t + 0x1.9886f8p-2f;
+
     const VecF ah = vm_head(a), al = a - ah;
     const VecF zh = -0.5f * (ah * ah), zl = -0.5f * (al * (a + ah));
     const VecF k = (zh + zl) * VM_LOG2E + VM_MAGIC, n = k - VM_MAGIC;
-    const VecF t = 1.0f / (1.0f + 0.375f * ah);
-    VecF       p = vec_set(0x1.541b86p-6f);
-    p            = p * t - 0x1.10ed1ap-3f;
-    p            = p * t + 0x1.5f6a18p-2f;
-    p            = p * t - 0x1.b00842p-2f;
-    p            = p * t + 0x1.b6180cp-3f;
-    p            = p * t - 0x1.c542fcp-5f;
-    p            = p * t + 0x1.b9bb38p-4f;
-    p            = p * t + 0x1.00afa8p-3f;
-    p            = p * t + 0x1.32f370p-3f;
-    p            = p * t + 0x1.325dfcp-3f;
-    const VecF h = p * t;
-    return (VmTail){.h = h + al * (ah * h - VM_RSQRT2PI),
-                    .e = vm_exp_poly(((zh - n * VM_LN2_HI) - n * VM_LN2_LO) + zl),
-                    .n = (VecI)k - 0x4b400000};
+    const VecF e = vm_exp_poly(((zh - n * VM_LN2_HI) - n * VM_LN2_LO) + zl);
+    return (VmNormal){.near = x * q, .g = g, .e = e, .n = (VecI)k - 0x4b400000};
 }
 LT_INLINE VecF vm_gelu_erf(VecF x)
 {
-    const VecF   a = vec_min(vec_set(14.6f), vec_abs(x));
-    const VmTail q = vm_tail(a);
-    return vec_max(vec_set(0.0f), x) - vm_scale(a * q.h * q.e, q.n);
+    const VecF     a = vec_min(vec_set(14.6f), vec_abs(x));
+    const VmNormal q = vm_normal(x, a);
+    const VecF     tail = vec_max(vec_set(0.0f), x) - vm_scale(q.g * q.e, q.n);
+    return vec_select(a < 0.9f, x * (0.5f + q.near), tail);
 }
 // Its derivative Phi(x) + x phi(x); the error is below 4 ulp of max(1, |result|).
 LT_INLINE VecF vm_dgelu_erf(VecF x)
 {
-    const VecF   c = vec_min(vec_set(14.6f), vec_max(vec_set(-14.6f), x));
-    const VmTail q = vm_tail(vec_abs(c));
-    const VecF   e = vm_scale(q.e, q.n), up = q.h * e;
-    return vec_select(c > 0.0f, 1.0f - up, up) + c * (e * VM_RSQRT2PI);
+    const VecF     c = vec_min(vec_set(14.6f), vec_max(vec_set(-14.6f), x)), a = vec_abs(c);
+    const VmNormal q = vm_normal(c, a);
+    const VecF     e = vm_scale(q.e, q.n), up = q.g * e / a;
+    const VecF     tail = vec_select(c > 0.0f, 1.0f - up, up);
+    return vec_select(a < 0.9f, 0.5f + q.near, tail) + c * (e * 0x1.988454p-2f);
 }
