@@ -1,0 +1,31 @@
+// naive.h -- turns the reference implementations into their single-precision twins.
+//
+// kernels/ref/*.c is compiled a second time with this file in front (-include): every `double` in it
+// becomes `float`, every name_ref becomes name_naive. What comes out is the plainest computation in
+// the precision the fast kernels have, and its error is the yardstick for theirs (op_harness.h).
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <math.h>
+#include "engine/base/assert.h"
+#include "kernels/ref/ref.h"
+
+#define double                float
+#define ref_register          naive_register
+#define adamw_ref             adamw_naive
+#define attention_bwd_ref     attention_bwd_naive
+#define attention_fwd_ref     attention_fwd_naive
+#define bias_bwd_ref          bias_bwd_naive
+#define cast_ref              cast_naive
+#define cross_entropy_ref     cross_entropy_naive
+#define dropout_ref           dropout_naive
+#define embedding_bwd_ref     embedding_bwd_naive
+#define embedding_fwd_ref     embedding_fwd_naive
+#define layernorm_bwd_ref     layernorm_bwd_naive
+#define layernorm_fwd_ref     layernorm_fwd_naive
+#define matmul_ref            matmul_naive
+#define sum_squares_ref       sum_squares_naive
+
+#define OP(name, Args, summary) Status name##_ref(const Args *a, OpCtx *cx, Err *err);
+#include "kernels/ops.def"
+#undef OP
