@@ -41,11 +41,11 @@ static char *trim(char *s)
     return s;
 }
 
-// End the line where a comment begins.
-static void cut_comment(char *s)
+// End the line where a comment begins. spaced: s stands behind a space.
+static void cut_comment(char *s, bool spaced)
 {
     for (char *c = s; *c; c++) {
-        if (*c == '#' && (c == s || is_space(c[-1]))) {
+        if (*c == '#' && (c == s ? spaced : is_space(c[-1]))) {
             *c = 0;
             return;
         }
@@ -69,7 +69,7 @@ static const char *unquote(char *s)
     }
     if (!*s) return "the closing quote is missing";
     char *rest = s + 1;
-    cut_comment(rest);
+    cut_comment(rest, true);
     *out = 0;
     return *trim(rest) ? "text behind the closing quote" : NULL;
 }
@@ -92,8 +92,8 @@ static const char *split_line(char *line, char **key, char **value)
         const char *wrong = unquote(++v);
         if (wrong) return wrong;
     } else {
-        cut_comment(v > eq + 1 ? v - 1 : v);
-        v = trim(v > eq + 1 && !v[-1] ? v - 1 : v);
+        cut_comment(v, v > eq + 1);
+        v = trim(v);
     }
     *key   = k;
     *value = v;

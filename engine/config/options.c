@@ -164,6 +164,10 @@ static bool read_bool(const char *s, bool *out)
 
 void option_number(double v, char out[40])
 {
+    if (v == trunc(v) && fabs(v) < 1e6) {
+        snprintf(out, 40, "%.0f", v);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out, 40, "%.*g", digits, v);
         if (strtod(out, NULL) == v) return;

@@ -1,0 +1,237 @@
+// test_report.c -- engine/report/: metrics.jsonl and the progress line.
+//
+// SPDX-License-Identifier: MIT
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/report/metrics.h"
+#include "engine/report/progress.h"
+
+static char folder[64];
+static char path[128];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/lathe-report-XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return file_remove_tree(folder, NULL) == ERR_NONE ? 0 : -1;
+}
+
+static MetricsRow row_of(int64_t step)
+{
+    return (MetricsRow){.step = step, .loss = (double)(float)(1.0 / (double)(step + 2)),
+                        .lr = 1e-3, .grad_norm = 0.5, .seconds = 0.25,
+                        .tokens_per_second = 1000, .mfu = -1, .tokens = 250, .targets = 250};
+}
+
+// Write steps from+1 .. to, an evaluation at each even one.
+static void write_steps(int64_t from, int64_t to)
+{
+    Metrics m;
+    assert_int_equal(metrics_open(&m, path, from, NULL), ERR_NONE);
+    for (int64_t i = from + 1; i <= to; i++) {
+        const MetricsRow  row = row_of(i);
+        const MetricsEval ev  = {.step = i, .split = "val", .loss = 1.0 / (double)i, .targets = 8,
+                                 .best = true};
+        assert_int_equal(metrics_step(&m, &row, NULL), ERR_NONE);
+        if (i % 2 == 0) assert_int_equal(metrics_eval(&m, &ev, NULL), ERR_NONE);
+    }
+    metrics_close(&m);
+    metrics_close(&m);
+}
+
+static Buf read_all(void)
+{
+    Buf b = {0};
+    assert_int_equal(file_read(path, &b, NULL), ERR_NONE);
+    return b;
+}
+
+static json_t *last_line(void)
+{
+    Buf   b = read_all();
+    char *s = b.data + b.len - 1;
+    assert_int_equal(*s, '\n');
+    *s = 0;
+    char   *start = strrchr(b.data, '\n');
+    json_t *j     = json_loads(start ? start + 1 : b.data, JSON_REJECT_DUPLICATES, NULL);
+    if (!j) fail_msg("no JSON: %s", start ? start + 1 : b.data);
+    buf_free(&b);
+    return j;
+}
+
+static void a_resumed_file_reads_as_if_never_interrupted(void **state)
+{
+    (void)state;
+    write_steps(0, 10);
+    Buf straight = read_all();
+    for (int64_t checkpoint = 0; checkpoint <= 10; checkpoint++) {
+        write_steps(0, 7);
+        // A crash in the middle of a line.
+        assert_int_equal(file_append_line(path, "{\"kind\":\"step\",\"st", 18, NULL), ERR_NONE);
+        const int64_t from = checkpoint < 7 ? checkpoint : 7;
+        write_steps(from, 10);
+        Buf resumed = read_all();
+        assert_int_equal(resumed.len, straight.len);
+        assert_memory_equal(resumed.data, straight.data, straight.len);
+        buf_free(&resumed);
+    }
+    buf_free(&straight);
+}
+
+static void numbers_read_back_to_the_same_f32(void **state)
+{
+    (void)state;
+    static const float values[] = {0, 1, 0.1f, 3.4028235e38f, 1.1754944e-38f, 1e-45f, 10.8249f, -7};
+    for (size_t i = 0; i < LT_COUNT(values); i++) {
+        Metrics    m;
+        MetricsRow row = row_of(1);
+        row.loss       = (double)values[i];
+        assert_int_equal(metrics_open(&m, path, 0, NULL), ERR_NONE);
+        assert_int_equal(metrics_step(&m, &row, NULL), ERR_NONE);
+        metrics_close(&m);
+        json_t *j = last_line();
+        assert_true((float)json_number_value(json_object_get(j, "loss")) == values[i]);
+        assert_null(json_object_get(j, "nonfinite"));
+        assert_null(json_object_get(j, "mfu"));
+        json_decref(j);
+    }
+}
+
+static void what_is_not_finite_is_null_and_named(void **state)
+{
+    (void)state;
+    Metrics    m;
+    MetricsRow row = row_of(3);
+    row.loss       = NAN;
+    row.grad_norm  = INFINITY;
+    row.skip       = true;
+    row.skipped    = 4;
+    assert_int_equal(metrics_open(&m, path, 0, NULL), ERR_NONE);
+    assert_int_equal(metrics_step(&m, &row, NULL), ERR_NONE);
+    metrics_close(&m);
+    json_t *j = last_line();
+    assert_true(json_is_null(json_object_get(j, "loss")));
+    assert_true(json_is_true(json_object_get(j, "skip")));
+    json_t *bad = json_object_get(j, "nonfinite");
+    assert_int_equal(json_array_size(bad), 2);
+    assert_string_equal(json_string_value(json_array_get(bad, 0)), "loss");
+    assert_string_equal(json_string_value(json_array_get(bad, 1)), "grad_norm");
+    json_decref(j);
+}
+
+static void notes_are_escaped_and_bounded(void **state)
+{
+    (void)state;
+    char    text[4000] = "a \"quoted\" \\ line\nand \x01 more ";
+    Metrics m;
+    memset(text + strlen(text), 'x', sizeof text - strlen(text) - 1);
+    text[sizeof text - 1] = 0;
+    assert_int_equal(metrics_open(&m, path, 0, NULL), ERR_NONE);
+    assert_int_equal(metrics_note(&m, 5, text, NULL), ERR_NONE);
+    metrics_close(&m);
+    json_t     *j   = last_line();
+    const char *got = json_string_value(json_object_get(j, "text"));
+    assert_int_equal(strncmp(got, text, 200), 0);
+    json_decref(j);
+}
+
+static void a_full_disk_or_missing_folder_is_an_error(void **state)
+{
+    (void)state;
+    Metrics          m;
+    Err              err;
+    const MetricsRow row = row_of(1);
+    assert_int_equal(metrics_open(&m, "/nonexistent/m.jsonl", 0, &err), ERR_IO);
+    assert_non_null(strstr(err.text, "/nonexistent/m.jsonl"));
+    metrics_close(&m);
+    if (access("/dev/full", W_OK) != 0) skip();
+    assert_int_equal(metrics_open(&m, path, 0, NULL), ERR_NONE);
+    metrics_close(&m);
+    assert_int_equal(file_remove(path, NULL), ERR_NONE);
+    assert_int_equal(symlink("/dev/full", path), 0);
+    // A device cannot be truncated; either way a Status says so and nothing is lost in silence.
+    Status s = metrics_open(&m, path, 0, &err);
+    if (s == ERR_NONE) s = metrics_step(&m, &row, &err);
+    assert_int_equal(s, ERR_IO);
+    metrics_close(&m);
+    assert_int_equal(file_remove(path, NULL), ERR_NONE);
+}
+
+static void progress_line_text(void **state)
+{
+    (void)state;
+    char        text[256];
+    ProgressRow row = {.step = 120, .max_steps = 2000, .loss = 2.41274, .lr = 1e-3,
+                       .grad_norm = 0.834, .seconds = 0.0124, .tokens_per_second = 61935,
+                       .mfu = 0.312, .eta = 23.4, .skipped = 0};
+    progress_text(&row, text, sizeof text);
+    assert_string_equal(text, "step 120/2000 | loss 2.4127 | lr 1.00e-03 | norm 0.834 | 12.4 ms | "
+                              "61.9k tok/s | mfu 31.2% | eta 0:23");
+    row.skipped = 2;
+    row.mfu     = -1;
+    row.eta     = -1;
+    row.loss    = NAN;
+    row.seconds = 1.5;
+    progress_text(&row, text, sizeof text);
+    assert_string_equal(text, "step 120/2000 | loss nan | lr 1.00e-03 | norm 0.834 | 1500 ms | "
+                              "61.9k tok/s | skipped 2");
+    progress_text(&row, text, 20);
+    assert_int_equal(strlen(text), 19);
+}
+
+static void numbers_for_people(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*f)(double, char[32]);
+        double      v;
+        const char *want;
+    } cases[] = {
+        {progress_duration, 0, "0:00"},       {progress_duration, 59.6, "1:00"},
+        {progress_duration, 3661, "1:01:01"}, {progress_duration, 183845, "2d 03:04"},
+        {progress_duration, NAN, "?"},        {progress_count, 0, "0"},
+        {progress_count, 999, "999"},         {progress_count, 1234, "1.23k"},
+        {progress_count, 124439808, "124.4M"}, {progress_count, 1.557611e9, "1.56B"},
+        {progress_count, 999999, "1.00M"},    {progress_count, 3.14e14, "314.0T"},
+        {progress_bytes, 512, "512 B"},       {progress_bytes, 2040109466, "1.9 GiB"},
+    };
+    for (size_t i = 0; i < LT_COUNT(cases); i++) {
+        char got[32];
+        cases[i].f(cases[i].v, got);
+        assert_string_equal(got, cases[i].want);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_resumed_file_reads_as_if_never_interrupted),
+        cmocka_unit_test(numbers_read_back_to_the_same_f32),
+        cmocka_unit_test(what_is_not_finite_is_null_and_named),
+        cmocka_unit_test(notes_are_escaped_and_bounded),
+        cmocka_unit_test(a_full_disk_or_missing_folder_is_an_error),
+        cmocka_unit_test(progress_line_text),
+        cmocka_unit_test(numbers_for_people),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
