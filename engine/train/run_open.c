@@ -1,0 +1,288 @@
+// run_open.c -- see run_open.h. Nothing is written into the run folder but its lock until every
+// option, the data and the model have been checked; config.ini is the first file.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/train/run_open.h"
+#include "engine/base/assert.h"
+#include "engine/base/log.h"
+#include "engine/model/model_hf.h"
+#include "engine/report/progress.h"
+#include "tokenizer/tokenizer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// Is there a run in the folder, and may it go on? Takes the run's options over.
+static Status find_run(Run *r, const char *config_path, bool *exists, Err *err)
+{
+    Options *o = r->o;
+    *exists    = file_exists(config_path);
+    if (!*exists) return ERR_NONE;
+    if (strcmp(o->resume, "never") == 0) {
+            const Status st = err_set(err, ERR_USAGE, "%s is a run already, and resume = never", o->run);
+        err_hint(err, "name another folder, or leave --resume away to go on with this run");
+        return st;
+    }
+    Buf    told = {0};
+    Status st   = options_resume(o, config_path, &told, err);
+    if (st == ERR_NONE && told.len) log_note("%.*s", (int)strcspn(told.data, "\n"), told.data);
+    for (char *s = told.data ? strchr(told.data, '\n') : NULL; st == ERR_NONE && s && s[1];
+         s       = strchr(s + 1, '\n'))
+        log_note("%.*s", (int)strcspn(s + 1, "\n"), s + 1);
+    buf_free(&told);
+    return st;
+}
+
+static Status open_kernels(Run *r, Err *err)
+{
+    Options *o = r->o;
+    if (strcmp(o->device, "auto") != 0 && strcmp(o->device, "cpu") != 0)
+        return err_set(err, ERR_UNSUPPORTED, "device = %s: this build has no CUDA backend", o->device);
+    device_cpu_init(&r->device, (int)o->threads);
+    ops_init(&r->ops);
+    TRY(cpu_open(&r->ops, o->cpu_isa, &r->cpu, err));
+    for (int i = 0; i < o->n_ops; i++) TRY(ops_force(&r->ops, o->ops[i].name, o->ops[i].impl, err));
+    // The choice is the run's from now on: a later timing must not change its bits.
+    if (strcmp(o->cpu_isa, r->cpu.isa) != 0)
+        TRY(options_set(o, "cpu.isa", r->cpu.isa, o->origin[OPT_cpu_isa], err));
+    return ERR_NONE;
+}
+
+static StreamOptions stream_options(const Run *r, StreamSplit split, int64_t vocab, int64_t batch)
+{
+    const Options *o = r->o;
+    return (StreamOptions){.data            = o->data,
+                           .split           = split,
+                           .block_size      = r->setup.block_size ? r->setup.block_size : o->block_size,
+                           .batch           = batch,
+                           .rank            = 0,
+                           .ranks           = 1,
+                           .seed            = (uint64_t)o->seed,
+                           .shuffle         = split == STREAM_TRAIN,
+                           .document_mask   = o->data_document_mask,
+                           .completion_only = strcmp(o->loss_mask, "completion") == 0,
+                           .vocab_size      = vocab};
+}
+
+// The model: of the checkpoint to go on from, of init_from, or of the options.
+static Status choose_model(Run *r, ModelConfig *c, Err *err)
+{
+    const Options *o   = r->o;
+    const char    *dir = r->resumed_from[0] ? r->resumed_from : o->init_from;
+    if (!dir[0]) {
+        const int64_t V = o->vocab_size ? o->vocab_size : r->info.vocab_size;
+        if (V == 0) {
+            const Status st = err_set(err, ERR_USAGE, "%s does not say how large its vocabulary is", o->data);
+            err_hint(err, "give --vocab_size=N");
+            return st;
+        }
+        return train_setup_model(c, o, V, err);
+    }
+    HfConfig hf;
+    TRY(hf_config_read(&hf, dir, err));
+    TRY_CTX(model_from_hf(c, &hf, err), err, "reading the model in %s", dir);
+    if (r->resumed_from[0]) return ERR_NONE;
+    if (options_given(o, OPT_dropout))
+        c->dropout_embed = c->dropout_attention = c->dropout_residual = o->dropout;
+    return train_setup_agree(c, o, dir, err);
+}
+
+// Do the ids of the data mean the same to the model that is being fine-tuned?
+static Status check_tokenizer(const Run *r, Err *err)
+{
+    const Options *o = r->o;
+    if (!o->init_from[0] || r->resumed_from[0] || !r->info.tokenizer) return ERR_NONE;
+    Tokenizer *t;
+    if (tokenizer_load(&t, o->init_from, NULL, NULL) != ERR_NONE) return ERR_NONE; // it has none
+    const uint64_t theirs = tokenizer_fingerprint(t);
+    tokenizer_close(t);
+    if (theirs == r->info.tokenizer) return ERR_NONE;
+    const Status st = err_set(err, ERR_USAGE, "%s was tokenised with another tokenizer than the one in %s", o->data,
+                  o->init_from);
+    err_hint(err, "make the data again with `lathe data --tokenizer=%s`", o->init_from);
+    return st;
+}
+
+static Status open_data(Run *r, Err *err)
+{
+    // Once for what the files say, once more with the vocabulary every id is checked against.
+    StreamOptions so = stream_options(r, STREAM_TRAIN, 0, 1);
+    so.block_size    = 1;
+    TRY(stream_open(&r->train, &so, err));
+    stream_info(r->train, &r->info);
+    stream_close(r->train);
+    r->train = NULL;
+    return ERR_NONE;
+}
+
+static Status open_streams(Run *r, Err *err)
+{
+    const int64_t V = r->setup.model.vocab_size;
+    if (r->info.vocab_size > V)
+        return err_set(err, ERR_USAGE, "%s has ids up to %" PRId64 ", the model's vocabulary is %" PRId64,
+                       r->o->data, r->info.vocab_size - 1, V);
+    StreamOptions so = stream_options(r, STREAM_TRAIN, V, r->setup.samples);
+    TRY(stream_open(&r->train, &so, err));
+    stream_info(r->train, &r->info);
+    if (r->o->eval_interval == 0) return ERR_NONE;
+    so = stream_options(r, STREAM_VAL, V, r->setup.batch_size);
+    Err          no;
+    const Status st = stream_open(&r->val, &so, &no);
+    if (st == ERR_FORMAT || st == ERR_NOMEM) {
+        if (err) *err = no;
+        return st;
+    }
+    if (st != ERR_NONE) {
+        r->val = NULL;
+        log_warn("no evaluation: %s", no.text);
+    }
+    return ERR_NONE;
+}
+
+static int64_t end_token_of(const Run *r)
+{
+    Tokenizer *t;
+    if (!r->info.tokenizer_dir[0] || tokenizer_load(&t, r->info.tokenizer_dir, NULL, NULL) != ERR_NONE)
+        return -1;
+    const int64_t id = tokenizer_end_token(t);
+    tokenizer_close(t);
+    return id;
+}
+
+static Status announce(Run *r, Err *err)
+{
+    Buf    b  = {0};
+    Status st = train_setup_text(&r->setup, &r->trainer.plan, &b, err);
+    if (st == ERR_NONE) st = trainer_probe(&r->trainer, &r->matmul_rate, err);
+    if (st != ERR_NONE) {
+        buf_free(&b);
+        return st;
+    }
+    const Options *o = r->o;
+    char           rate[32], time[32], tokens[32];
+    const int64_t  todo = LT_MAX(0, o->max_steps - r->state.step);
+    // Products run at the probe's rate; the rest of a step takes about a third as long again.
+    const double a_step = 1.35 * r->trainer.plan.matmul_flops_a_step / r->matmul_rate;
+    progress_count(r->matmul_rate, rate);
+    progress_duration(a_step * (double)todo, time);
+    progress_count((double)r->info.tokens, tokens);
+    log_note("%s %s", r->resumed_from[0] ? "going on with" : "run", o->run);
+    printf("%s", b.data);
+    buf_free(&b);
+    log_note("  data         %s tokens, %" PRId64 " samples an epoch (%.2f epochs in %" PRId64 " steps)",
+             tokens, r->info.samples_an_epoch,
+             (double)(o->max_steps * r->setup.samples) / (double)r->info.samples_an_epoch, o->max_steps);
+    log_note("  kernels      %s (%d threads): %s", r->cpu.isa, r->device.threads, r->cpu.why);
+    log_note("  speed        mfu is measured against %sFLOP/s, what a product of this model's size reaches here",
+             rate);
+    if (r->resumed_from[0])
+        log_note("  resumed      from %s, step %" PRId64, path_base(r->resumed_from), r->state.step);
+    else if (o->init_from[0])
+        log_note("  weights      from %s", o->init_from);
+    else
+        log_note("  expected     first loss about ln V = %.4f", log((double)r->setup.model.vocab_size));
+    log_note("  expected     about %s for %" PRId64 " steps", time, todo);
+    return ERR_NONE;
+}
+
+static Status write_config(const Run *r, const char *path, Err *err)
+{
+    Buf    b  = {0};
+    Status st = options_text(r->o, C_TRAIN, &b, err);
+    if (st == ERR_NONE) st = file_replace(path, b.data, b.len, err);
+    buf_free(&b);
+    return st;
+}
+
+static Status load_or_init(Run *r, Err *err)
+{
+    r->state = run_state_new();
+    if (r->resumed_from[0])
+        TRY_CTX(run_state_load(&r->state, &r->trainer, r->resumed_from, err), err, "resuming %s",
+                r->o->run);
+    else if (r->o->init_from[0])
+        TRY_CTX(trainer_load_model(&r->trainer, r->o->init_from, err), err, "loading %s", r->o->init_from);
+    else
+        TRY(trainer_init_weights(&r->trainer, err));
+    return stream_seek(r->train, r->state.samples, err);
+}
+
+// Where to go on: a named step, or the newest complete one; "" when the run has none yet.
+static Status find_start(Run *r, bool exists, Err *err)
+{
+    const Options *o = r->o;
+    bool           found;
+    int64_t        step;
+    if (strcmp(o->resume, "auto") != 0 && strcmp(o->resume, "never") != 0) {
+        TRY(ckpt_find(o->resume, NULL, r->resumed_from, &step, err));
+        if (step >= 0 && ckpt_has_trainer(r->resumed_from)) return ERR_NONE;
+        return err_set(err, ERR_USAGE, "resume = %s is not a step folder of a run", o->resume);
+    }
+    if (!exists) return ERR_NONE;
+    TRY(ckpt_newest(o->run, r->resumed_from, &step, &found, err));
+    if (!found) r->resumed_from[0] = 0;
+    return ERR_NONE;
+}
+
+static Status open_all(Run *r, Err *err)
+{
+    Options *o = r->o;
+    char     config_path[PATH_CAP], lock_path[PATH_CAP], metrics_path[PATH_CAP];
+    bool     exists;
+    TRY(path_join(config_path, o->run, "config.ini", err));
+    TRY(path_join(lock_path, o->run, "lock", err));
+    TRY(path_join(metrics_path, o->run, "metrics.jsonl", err));
+    TRY(find_run(r, config_path, &exists, err));
+    TRY(open_kernels(r, err));
+    TRY(open_data(r, err));
+
+    TRY(file_mkdirs(o->run, err));
+    TRY_CTX(file_lock(&r->lock, lock_path, err), err, "opening the run %s", o->run);
+    if (exists) TRY(ckpt_clean(o->run, err));
+    TRY(find_start(r, exists, err));
+
+    ModelConfig c;
+    TRY(choose_model(r, &c, err));
+    TRY(check_tokenizer(r, err));
+    TRY(train_setup(&r->setup, &c, o, &r->device, 1, err));
+    if (strcmp(o->precision, "auto") == 0)
+        TRY(options_set(o, "precision", r->setup.prec.name, o->origin[OPT_precision], err));
+    TRY(open_streams(r, err));
+    TRY(trainer_open(&r->trainer, &r->setup, &r->ops, &r->device, err));
+    TRY(load_or_init(r, err));
+    TRY(run_saver_open(&r->saver, &r->trainer, o->run, r->info.tokenizer_dir, end_token_of(r), o->keep,
+                       o->keep_every, err));
+    if (r->resumed_from[0]) r->saver.last_step = r->state.step;
+    TRY(write_config(r, config_path, err));
+    TRY(metrics_open(&r->metrics, metrics_path, r->state.step, err));
+    return announce(r, err);
+}
+
+Status run_open(Run *r, Options *o, Err *err)
+{
+    *r            = (Run){.o = o, .lock = {.fd = -1}, .metrics = {.fd = -1}};
+    const char *a[2] = {o->data, o->run}, *names[2] = {"--data=DIR", "--run=DIR"};
+    char        missing[64] = "";
+    for (int i = 0; i < 2; i++)
+        if (!a[i][0]) {
+            const size_t used = strlen(missing);
+            snprintf(missing + used, sizeof missing - used, "%s%s", used ? " and " : "", names[i]);
+        }
+    if (missing[0]) return err_set(err, ERR_USAGE, "train needs %s", missing);
+    const Status st = open_all(r, err);
+    if (st != ERR_NONE) run_close(r);
+    return st;
+}
+
+void run_close(Run *r)
+{
+    run_saver_close(&r->saver);
+    trainer_close(&r->trainer);
+    stream_close(r->train);
+    stream_close(r->val);
+    metrics_close(&r->metrics);
+    file_unlock(&r->lock);
+    r->train = r->val = NULL;
+}

@@ -1,0 +1,31 @@
+// run_open.h -- what a run holds open, and opening it: folder, lock, data, model, memory, weights.
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "engine/base/file.h"
+#include "engine/report/metrics.h"
+#include "engine/train/run_state.h"
+#include "engine/train/train_setup.h"
+#include "kernels/cpu/cpu.h"
+
+typedef struct Run {
+    Options   *o; // borrowed
+    FileLock   lock;
+    Device     device;
+    Ops        ops;
+    CpuChoice  cpu;
+    Stream    *train, *val; // val NULL: no evaluation
+    StreamInfo info;        // of the training split
+    TrainSetup setup;
+    Trainer    trainer;
+    RunState   state;
+    RunSaver   saver;
+    Metrics    metrics;
+    char       resumed_from[PATH_CAP]; // "" for a run that starts
+    double     matmul_rate;            // FLOP/s of the probe: the MFU's denominator
+} Run;
+
+LT_C_BEGIN
+LT_MUST_CHECK Status run_open(Run *r, Options *o, Err *err); // closes what it opened on failure
+void                 run_close(Run *r);
+LT_C_END

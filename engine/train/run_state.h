@@ -1,0 +1,47 @@
+// run_state.h -- what a run must remember besides tensors (trainer.json), and saving both.
+//
+// A save takes a snapshot of weights and moments (with save_async) and lets the checkpoint writer
+// write it beside training; the next save waits for the one before.
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "checkpoints/checkpoint.h"
+#include "engine/train/trainer.h"
+
+typedef struct RunState {
+    int64_t step;      // optimizer steps done
+    int64_t samples;   // position of the training stream, over all ranks
+    int64_t skipped;   // steps skipped because a number was not finite
+    int64_t tokens;    // tokens of all steps done
+    int64_t last_eval; // step of the newest evaluation, -1: none
+    int64_t best_step; // -1: none
+    double  best_loss; // infinity: none
+    double  seconds;   // spent training
+} RunState;
+
+typedef struct RunSaver {
+    Trainer    *trainer; // borrowed
+    CkptWriter *writer;
+    CkptSave    job; // what the writer is at
+    Tensor     *model, *moments;
+    int         n_moments;
+    Buf         json;
+    int64_t     last_step; // of the newest save that was started, -1: none
+} RunSaver;
+
+LT_C_BEGIN
+RunState run_state_new(void);
+
+// run_dir, tokenizer_dir ("" for none): copied. keep, keep_every: retention.
+LT_MUST_CHECK Status run_saver_open(RunSaver *s, Trainer *t, const char *run_dir,
+                                    const char *tokenizer_dir, int64_t end_token, int64_t keep,
+                                    int64_t keep_every, Err *err);
+// Start a save of the current weights and moments. With a snapshot it goes on beside the caller, and
+// an error of the save before comes out here.
+LT_MUST_CHECK Status run_saver_save(RunSaver *s, const RunState *state, bool best, Err *err);
+LT_MUST_CHECK Status run_saver_wait(RunSaver *s, Err *err);
+void                 run_saver_close(RunSaver *s); // also of a zeroed one
+
+// Weights, moments and state from a step folder.
+LT_MUST_CHECK Status run_state_load(RunState *state, Trainer *t, const char *step_dir, Err *err);
+LT_C_END
