@@ -22,13 +22,18 @@ typedef struct Command {
 } Command;
 
 static const Command commands[] = {
-    {"", 0, false, "", ""},
+    {"train", C_TRAIN, false, "train a model, or go on with a run",
+     "  lathe train [CONFIG.ini] --data=DIR --run=DIR [--preset=NAME] [--init_from=DIR]\n"
+     "              [--name=value ...]\n"},
+    {"plan", C_PLAN, true, "parameters, memory and FLOPs of a training, before it is started",
+     "  lathe plan [CONFIG.ini] [--preset=NAME] [--name=value ...]\n"},
 };
 
 static Status run_command(OptionCommand bit, Options *o, Err *err)
 {
-    (void)o;
     switch ((unsigned)bit) {
+    case C_TRAIN: return cmd_train(o, err);
+    case C_PLAN: return cmd_plan(o, err);
     default: return err_set(err, ERR_USAGE, "no such command");
     }
 }
@@ -76,17 +81,21 @@ static Status print_help(const Command *c, Buf *out, Err *err)
     TRY(buf_printf(out, err, "%s\n%s\n", c->about, c->usage));
     if (c->bit & (C_TRAIN | C_PLAN))
         TRY(buf_puts(out,
-                     "CONFIG.ini has flat lines `name = value`. Precedence: default < preset < config "
-                     "file < flag.\nA run that exists goes on; see --resume.\n\n",
+                     "CONFIG.ini has flat lines `name = value`. Precedence: default < preset < config\n"
+                     "file < flag. A run that exists goes on; see --resume.\n\n",
                      err));
     return options_help(c->bit, out, err);
 }
 
 static Status print_version(Buf *out, Err *err)
 {
+    const char *names[8];
+    const int   n = cpu_list(names);
     TRY(buf_printf(out, err, "lathe %s\nbuild: %s, %s, %s\ndevices: cpu (%d CPUs)\n",
                    LATHE_VERSION, LATHE_BUILD, LATHE_COMPILER, LATHE_SYSTEM, thread_cpus()));
-    return ERR_NONE;
+    TRY(buf_puts(out, "instruction sets:", err));
+    for (int i = 0; i < n; i++) TRY(buf_printf(out, err, " %s", names[i]));
+    return buf_puts(out, "\n", err);
 }
 
 static const Command *find_command(const char *name)

@@ -20,8 +20,9 @@
 
 const OptionRow option_rows[OPT_COUNT] = {
 #define OPTION(k, n, field, d, lo, hi, w, cmds, res, h)                                            \
-    [OPT_##field] = {.name = #n, .help = h, .words = w, .kind = OPTION_##k, .resume = OPTION_##res,  \
-                     .commands = cmds, .offset = offsetof(Options, field), ROW_##k(d, lo, hi)},
+    [OPT_##field] = {.name = #n, .help = h, .words = w, .kind = OPTION_##k, .commands = cmds, \
+                     .resume = OPTION_##res, .offset = offsetof(Options, field),                   \
+                     ROW_##k(d, lo, hi)},
 #include "engine/config/options.def"
 #undef OPTION
 };

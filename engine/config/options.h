@@ -1,8 +1,8 @@
 // options.h -- the option table as a struct, and how flags and files fill it.
 //
-// Precedence: default < preset < config file < flag; later wins. An unknown key is an error with the
-// nearest name; a key that the subcommand does not take is an error that says which do; every problem
-// is reported in one text (options_parse collects them).
+// Precedence: default < preset < config file < flag; later wins. An unknown key is an error with
+// the nearest name; a key that the subcommand does not take is an error that says which do; every
+// problem is reported in one text (options_parse collects them).
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -70,16 +70,20 @@ void options_free(Options *o);
 // plan), --key=value flags (--flag alone is true), other words are positional. ERR_USAGE with every
 // problem, one a line.
 LT_MUST_CHECK Status options_parse(Options *o, OptionCommand cmd, int argc, char **argv, Err *err);
-LT_MUST_CHECK Status options_set(Options *o, const char *name, const char *value, OptionOrigin origin,
-                                 Err *err);
-// The resolved config: `key = value   # origin` for every option of `cmd`; reads back as a config file.
+// Nothing is looked up for `cmd` here; ops.NAME is a name, too.
+LT_MUST_CHECK Status options_set(Options *o, const char *name, const char *value,
+                                 OptionOrigin origin, Err *err);
+// The resolved config: `key = value   # origin` for every option of `cmd`; reads back as a config
+// file.
 LT_MUST_CHECK Status options_text(const Options *o, OptionCommand cmd, Buf *out, Err *err);
-// Compare with the config.ini of the run being resumed: FIXED options that differ are an error naming
-// both values (all of them at once); an option not given by flag or file takes the run's value.
+// Compare with the config.ini of the run being resumed: FIXED options that differ are an error
+// naming both values (all of them at once); an option not given by flag or file takes the run's
+// value (origin ORIGIN_RUN), and so do precision=auto and cpu.isa=auto: the trainer stores what it
+// chose. batch_tokens comes back written out, so that another batch_size keeps the step's size.
 // `told` gets a line for each FREE option that changed.
 LT_MUST_CHECK Status options_resume(Options *o, const char *config_path, Buf *told, Err *err);
-// The rules between options (n_embd a multiple of n_head, ...); options_parse and options_resume end
-// with it. ERR_USAGE with every broken rule.
+// The rules between options (n_embd a multiple of n_head, ...). options_parse ends with them, but
+// for a run that exists: there options_resume does. ERR_USAGE with every broken rule.
 LT_MUST_CHECK Status options_check(const Options *o, OptionCommand cmd, Err *err);
 LT_MUST_CHECK Status options_help(OptionCommand cmd, Buf *out, Err *err);     // for --help
 LT_MUST_CHECK Status options_markdown(Buf *out, Err *err);                    // OPTIONS.md

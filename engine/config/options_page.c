@@ -182,8 +182,9 @@ Status options_markdown(Buf *out, Err *err)
         "when it is out of date.\n\n"
         "An option is written `--name=value` on the command line and `name = value` in a config\n"
         "file. Precedence: default < preset < config file < flag; later wins. A true/false option\n"
-        "may be written `--name` or `--no-name`. The last but one column says what happens to it when\n"
-        "a run goes on (`--resume`). Any op can be pinned to one implementation: `--ops.NAME=ref`.\n",
+        "may be written `--name` or `--no-name`. The last but one column says whether it may\n"
+        "change when a run goes on (`--resume`). Any op can be pinned to one implementation:\n"
+        "`--ops.NAME=ref`.\n",
         err));
     for (int id = 0; id < OPT_COUNT; id++) {
         const char *title = group_at(id);

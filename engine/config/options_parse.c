@@ -104,8 +104,9 @@ static Status refuse_unknown(Parse *p, const Entry *e, Err *err)
     if (near)
         return problems_add(&p->problems, err, where, "no option is called '%.100s'; nearest: %s",
                             e->key, near);
-    return problems_add(&p->problems, err, where, "no option is called '%.100s'; see lathe %s --help",
-                        e->key, option_command_name(p->cmd));
+    return problems_add(&p->problems, err, where,
+                        "no option is called '%.100s'; see lathe %s --help", e->key,
+                        option_command_name(p->cmd));
 }
 
 // A config file serves train and plan alike: plan passes over what only train uses.

@@ -63,8 +63,8 @@ static Status resume_one(Options *o, const Options *run, int id, Problems *p, Bu
     Status s = option_value(run, id, &was, err);
     if (s == ERR_NONE) s = option_value(o, id, &now, err);
     if (s == ERR_NONE && row->resume == OPTION_FIXED)
-        s = problems_add(p, err, "", "%s cannot change when a run goes on: the run has '%s', the %s "
-                         "says '%s'",
+        s = problems_add(p, err, "",
+                         "%s cannot change when a run goes on: the run has '%s', the %s says '%s'",
                          row->name, was.data, option_origin_name(o->origin[id]), now.data);
     else if (s == ERR_NONE)
         s = buf_printf(told, err, "%s: %s -> %s\n", row->name, was.data, now.data);

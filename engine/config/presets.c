@@ -1,8 +1,8 @@
 // presets.c -- see presets.h.
 //
 // Shapes of the GPT-2 family: Radford et al. 2019, table 2 (OpenAI's released configurations).
-// Their learning rates follow GPT-3's models of like size: Brown et al. 2020, table 2.1; min_lr is a
-// tenth. The Shakespeare settings are nanoGPT's (its character-level GPU and CPU examples).
+// Their learning rates follow GPT-3's models of like size: Brown et al. 2020, table 2.1; min_lr is
+// a tenth. The Shakespeare settings are nanoGPT's (its character-level GPU and CPU examples).
 //
 // SPDX-License-Identifier: MIT
 #include "engine/config/presets.h"

@@ -3,7 +3,7 @@
 //   on a terminal   one live line, overwritten each step and kept at every log_interval
 //   in a file       one plain line each log_interval
 //
-//     step 120/2000 | loss 2.4127 | lr 1.0e-03 | norm 0.83 | 12.4 ms | 61.9k tok/s | mfu 31.2% | eta 0:23
+//     step 120/2000 | loss 2.4127 | lr 1.00e-03 | norm 0.83 | 12.4 ms | 61.9k tok/s | eta 0:23
 //
 // What the MFU is measured against is said once at the start of the run. Counters of skipped steps
 // appear when there are any. A line never wraps: on a narrow terminal it is cut.

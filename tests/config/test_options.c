@@ -90,7 +90,8 @@ static void later_and_closer_wins(void **state)
     (void)state;
     char path[128], line[512];
     put_file("a.ini",
-             "preset = shakespeare-char\nn_layer=3 # fewer\ndropout = 0.1\n\n# end\nseed = 7\n", path);
+             "preset = shakespeare-char\nn_layer=3 # fewer\ndropout = 0.1\n\n# end\nseed = 7\n",
+             path);
     snprintf(line, sizeof line, "%s|--data=d|--run=r|--seed=8|--seed=9|--dropout=0.3", path);
     Options o;
     parse_ok(&o, C_TRAIN, line);
@@ -174,13 +175,18 @@ static void bad_command_lines_say_what_is_wrong(void **state)
         {C_TRAIN, "a.ini|b.ini", {"'b.ini': one config file is read, and that is a.ini"}},
         {C_TRAIN, "--n_embd=100|--n_head=3", {"n_embd 100 is not a multiple of n_head 3"}},
         {C_TRAIN, "--max_steps=10", {"--data is missing", "--run is missing"}},
-        {C_TRAIN, "--data=d|--run=r|--batch_size=4|--block_size=8|--batch_tokens=100",
+        {C_TRAIN,
+         "--data=d|--run=r|--batch_size=4|--block_size=8|--batch_tokens=100",
          {"batch_tokens 100 is not a multiple", "4 x 8 = 32"}},
         {C_TRAIN, "--data=d|--run=r|--min_lr=0.1|--learning_rate=0.01", {"min_lr 0.1 is above"}},
-        {C_TRAIN, "--data=d|--run=r|--warmup_steps=11|--max_steps=10", {"warmup_steps 11 is above"}},
+        {C_TRAIN,
+         "--data=d|--run=r|--warmup_steps=11|--max_steps=10",
+         {"warmup_steps 11 is above"}},
         {C_TRAIN, "--data=d|--run=r|--schedule=constant|--decay_steps=10", {"has no meaning"}},
-        {C_TRAIN, "--data=d|--run=r|--schedule=wsd|--decay_steps=80|--warmup_steps=30|"
-                  "--max_steps=100", {"warmup_steps 30 + decay_steps 80"}},
+        {C_TRAIN,
+         "--data=d|--run=r|--schedule=wsd|--decay_steps=80|--warmup_steps=30|"
+         "--max_steps=100",
+         {"warmup_steps 30 + decay_steps 80"}},
         {C_TRAIN, "--data=d|--run=r|--warmup_steps=30|--decay_steps=20", {"is below"}},
         {C_TRAIN, "--data=d|--run=r|--save_interval=0|--keep_every=5", {"saves nothing"}},
         {C_TRAIN, "--data=d|--run=r|--batch_size=1000000|--block_size=16000000", {"at most"}},
@@ -219,16 +225,18 @@ static void all_problems_come_at_once(void **state)
     (void)state;
     char path[128], line[512], want[200];
     put_file("bad.ini",
-             "[train]\nn_layer = 2\nn_layr = 3\njust words\nn_head = x\nseed = \"7\nmin_lr=2\n", path);
+             "[train]\nn_layer = 2\nn_layr = 3\njust words\nn_head = x\nseed = \"7\nmin_lr=2\n",
+             path);
     snprintf(line, sizeof line, "%s|--data=d|--learning_rate=1|--top_p=0.5|stray.ini", path);
     Options o;
     Err     err;
     assert_int_equal(parse(&o, C_TRAIN, line, &err), ERR_USAGE);
-    const char *const found[] = {":1: sections are not used", ":3: no option is called 'n_layr'",
-                                 ":4: a line is `key = value`", ":5: n_head: 'x' is not a whole",
-                                 ":6: the closing quote is missing", "--top_p: 'top_p' is an option",
-                                 "'stray.ini': one config file", "--run is missing",
-                                 "min_lr 2 is above learning_rate 1"};
+    const char *const found[] = {
+        ":1: sections are not used",        ":3: no option is called 'n_layr'",
+        ":4: a line is `key = value`",      ":5: n_head: 'x' is not a whole",
+        ":6: the closing quote is missing", "--top_p: 'top_p' is an option",
+        "'stray.ini': one config file",     "--run is missing",
+        "min_lr 2 is above learning_rate 1"};
     for (size_t i = 0; i < LT_COUNT(found); i++) {
         if (found[i][0] == ':')
             snprintf(want, sizeof want, "%s%s", path, found[i]);
@@ -375,7 +383,8 @@ static void set_everything(Options *o)
             break;
         }
         Err err;
-        if (options_set(o, row->name, value, ORIGIN_FLAG, &err) != ERR_NONE) fail_msg("%s", err.text);
+        if (options_set(o, row->name, value, ORIGIN_FLAG, &err) != ERR_NONE)
+            fail_msg("%s", err.text);
     }
 }
 
