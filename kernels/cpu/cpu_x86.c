@@ -6,6 +6,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/cpu_isa.h"
+#include "kernels/cpu/amx.h"
 #include "kernels/cpu/cpu_peak.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
@@ -62,7 +63,7 @@ static bool can_avx512(void)
 
 static bool can_avx512_bf16(void) { return can_avx512() && has(features().leaf7_1_eax, 1u << 5); }
 
-LT_UNUSED static bool can_amx(void)
+static bool can_amx(void)
 {
     const Features f         = features();
     uint64_t       supported = 0;
@@ -70,7 +71,7 @@ LT_UNUSED static bool can_amx(void)
            syscall(SYS_arch_prctl, XCOMP_SUPPORTED, &supported) == 0 && supported >> XFEATURE_TILE & 1;
 }
 
-LT_UNUSED static bool claim_amx(void) { return syscall(SYS_arch_prctl, XCOMP_REQUEST, XFEATURE_TILE) == 0; }
+static bool claim_amx(void) { return syscall(SYS_arch_prctl, XCOMP_REQUEST, XFEATURE_TILE) == 0; }
 
 int cpu_isa_rows(const CpuIsa **rows)
 {
@@ -90,6 +91,11 @@ int cpu_isa_rows(const CpuIsa **rows)
          .add_vec = cpu_vec_register_avx512,
          .add_f32 = cpu_matmul_register_avx512,
          .peak    = cpu_peak_avx512},
+        {.name     = "amx",
+         .can      = can_amx,
+         .claim    = claim_amx,
+         .add_bf16 = cpu_matmul_register_amx,
+         .peak     = cpu_peak_amx},
     };
     *rows = table;
     return (int)LT_COUNT(table);

@@ -52,8 +52,7 @@ typedef struct GemmBlock {
     const char       *a, *b;          // packed panels of rows r0.. and columns c0..
     int64_t           kp;             // K of the chunk, padded to k_step
     int64_t           r0, r1, c0, c1; // the block of C
-    bool              add;            // there is a partial sum to add to
-    bool              last;           // the last chunk: bias, epilogue, store
+    bool              first, last;    // chunk of K; after the last one: bias, epilogue, store
     GemmNext          next;
 } GemmBlock;
 

@@ -136,14 +136,12 @@ static void run_task(const GemmJob *j, GemmThread *th, int64_t t, int64_t tasks,
     const int64_t    s0 = j->slab0 + t / np * p->sb, s1 = LT_MIN(j->slab1, s0 + p->sb);
     const int64_t    p0 = t % np * p->pb, p1 = LT_MIN(p->pn, p0 + p->pb);
     const MatmulArgs *a = j->a;
-    // An f32 C holds its own partial sums, so accumulating is adding to one that is already there.
-    const bool add_first = a->accumulate && a->c_dtype == DTYPE_F32;
     for (int64_t c = 0; c < p->nk; c++) {
         const int64_t k0 = c * p->kc, k = LT_MIN(p->kc, a->K - k0);
         const int64_t kp = round_up(k, j->k->k_step);
         if (k > 0) pack_private(j, th->priv, p0, p1, k0, k);
         const char *shared = shared_panel(j, s0, k0, kp);
-        GemmBlock   b      = {.args = a,
+        const GemmBlock b  = {.args = a,
                               .a    = p->priv_a ? th->priv : shared,
                               .b    = p->priv_a ? shared : th->priv,
                               .kp   = kp,
@@ -151,9 +149,9 @@ static void run_task(const GemmJob *j, GemmThread *th, int64_t t, int64_t tasks,
                               .r1   = p->priv_a ? p1 : s1,
                               .c0   = p->priv_a ? s0 : p0,
                               .c1   = p->priv_a ? s1 : p1,
-                              .add  = c > 0 || add_first,
-                              .last = c + 1 == p->nk};
-        b.next             = next_block(j, p0, k0, tasks, guess);
+                              .first = c == 0,
+                              .last  = c + 1 == p->nk,
+                              .next  = next_block(j, p0, k0, tasks, guess)};
         j->k->block(th, p, &b);
     }
 }

@@ -121,6 +121,13 @@ LT_INLINE void finish(const MatmulArgs *a, VecF s, int64_t r, int64_t c, int64_t
     vec_store_as_n(a->C, a->c_dtype, at, n, s);
 }
 
+// Is there something to add to? An f32 C holds its own partial sums, so accumulating is adding to
+// one that is already there.
+LT_INLINE bool adds(const GemmBlock *b)
+{
+    return !b->first || (b->args->accumulate && b->args->c_dtype == DTYPE_F32);
+}
+
 // A tile that is cut by the edge of C, is in its last chunk, or goes through an epilogue.
 static __attribute__((noinline)) void store_slow(const float *t, const GemmBlock *b, float *part,
                                                  int64_t ld, int64_t r, int64_t c, int64_t mr,
@@ -130,7 +137,7 @@ static __attribute__((noinline)) void store_slow(const float *t, const GemmBlock
         for (int64_t j = 0; j < nr; j += VL) {
             const int64_t n = LT_MIN((int64_t)VL, nr - j);
             VecF            s = vec_load(t + i * NR + j);
-            if (b->add) s = vec_load_n(part + j, n, 0) + s;
+            if (adds(b)) s = vec_load_n(part + j, n, 0) + s;
             if (b->last)
                 finish(b->args, s, r + i, c + j, n);
             else
@@ -168,6 +175,7 @@ static __attribute__((noinline)) void tile(int64_t k, const float *restrict A,
         }
     }
     const MatmulArgs *a     = b->args;
+    const bool        add   = adds(b);
     const bool        plain = a->c_dtype == DTYPE_F32 && a->epilogue == MATMUL_PLAIN && !a->bias;
     if (mr == MR && nr == NR && (plain || !b->last)) {
 #pragma GCC unroll 16
@@ -175,7 +183,7 @@ static __attribute__((noinline)) void tile(int64_t k, const float *restrict A,
 #pragma GCC unroll 4
             for (int j = 0; j < NV; j++) {
                 float *to = part + i * ld + j * VL;
-                if (b->add)
+                if (add)
                     vec_store(to, vec_load(to) + acc[i][j]);
                 else
                     vec_store(to, acc[i][j]);
