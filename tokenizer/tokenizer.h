@@ -30,6 +30,7 @@ typedef struct TokenizerTrain {
     const char *type;       // "bpe", "char" (later: "wordpiece")
     int64_t     vocab_size; // bpe: ids in all, the end token included; char: ignored
     int         threads;
+    const char *pattern;    // bpe: "gpt2" (also when NULL) or "cl100k"
 } TokenizerTrain;
 
 LT_C_BEGIN

@@ -1,2 +1,0 @@
-// stub.c
-typedef int lathe_tokenizer_stub;

@@ -1,0 +1,101 @@
+// tokenizer_load.c -- finds out what a path names and calls the loader for it.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/base/file.h"
+#include "tokenizer/tokenizer_impl.h"
+
+#include <ctype.h>
+#include <string.h>
+
+// The first of `names` that exists in dir: its path in out, true.
+static Status find_in(const char *dir, const char *const names[2], char out[PATH_CAP], bool *found,
+                      Err *err)
+{
+    *found = false;
+    for (int i = 0; i < 2 && !*found; i++) {
+        TRY(path_join(out, dir, names[i], err));
+        *found = file_exists(out);
+    }
+    return ERR_NONE;
+}
+
+static const char *const vocab_names[2] = {"vocab.json", "encoder.json"};
+static const char *const merge_names[2] = {"merges.txt", "vocab.bpe"};
+
+static Status load_file(Tokenizer **out, const char *path, PretokenPattern pattern, Err *err)
+{
+    Buf text = {0};
+    TRY(file_read(path, &text, err));
+    size_t i = 0;
+    while (i < text.len && isspace((unsigned char)text.data[i])) i++;
+    Status s;
+    if (i == text.len)
+        s = err_set(err, ERR_FORMAT, "the file is empty");
+    else if (text.data[i] == '{')
+        s = load_hf_json(out, &text, err);
+    else
+        s = load_ranks(out, &text, pattern, err);
+    buf_free(&text);
+    return s;
+}
+
+static Status load_dir(Tokenizer **out, const char *dir, PretokenPattern pattern, Err *err)
+{
+    char vocab[PATH_CAP], merges[PATH_CAP];
+    bool found;
+    TRY(path_join(vocab, dir, "tokenizer.json", err));
+    if (file_exists(vocab)) return load_file(out, vocab, pattern, err);
+    TRY(find_in(dir, vocab_names, vocab, &found, err));
+    if (found) TRY(find_in(dir, merge_names, merges, &found, err));
+    if (!found) {
+        err_hint(err, "make one with `lathe tokenizer train`");
+        return err_set(err, ERR_USAGE, "no tokenizer in this folder: neither tokenizer.json nor "
+                                       "vocab.json with merges.txt (encoder.json with vocab.bpe)");
+    }
+    return load_gpt2_files(out, vocab, merges, pattern == PRETOKEN_NONE ? PRETOKEN_GPT2 : pattern, err);
+}
+
+// A path to one file of the two-file form stands for both.
+static bool is_one_of_two(const char *path)
+{
+    for (int i = 0; i < 2; i++)
+        if (strcmp(path_base(path), vocab_names[i]) == 0 || strcmp(path_base(path), merge_names[i]) == 0)
+            return true;
+    return false;
+}
+
+static Status load_any(Tokenizer **out, const char *path, PretokenPattern pattern, Err *err)
+{
+    if (file_is_dir(path)) return load_dir(out, path, pattern, err);
+    if (!is_one_of_two(path)) return load_file(out, path, pattern, err);
+    char         dir[PATH_CAP], vocab[PATH_CAP], merges[PATH_CAP];
+    const size_t n = (size_t)(path_base(path) - path);
+    if (n >= PATH_CAP) return err_set(err, ERR_USAGE, "the path is too long");
+    memcpy(dir, path, n);
+    memcpy(dir + n, n ? "" : ".", n ? 1 : 2);
+    bool found;
+    TRY(find_in(dir, vocab_names, vocab, &found, err));
+    if (found) TRY(find_in(dir, merge_names, merges, &found, err));
+    if (!found)
+        return err_set(err, ERR_USAGE, "vocab.json needs merges.txt beside it (encoder.json: vocab.bpe)");
+    return load_gpt2_files(out, vocab, merges, pattern == PRETOKEN_NONE ? PRETOKEN_GPT2 : pattern, err);
+}
+
+Status tokenizer_load(Tokenizer **out, const char *path, const char *pattern, Err *err)
+{
+    *out                   = NULL;
+    PretokenPattern asked  = PRETOKEN_NONE;
+    const bool      choose = !pattern || !*pattern;
+    if (!choose && !pretoken_by_name(pattern, &asked))
+        return err_set(err, ERR_USAGE, "no pattern is called \"%s\": gpt2 and cl100k are", pattern);
+    Tokenizer *t = NULL;
+    TRY_CTX(load_any(&t, path, asked, err), err, "while loading the tokenizer %s", path);
+    if (!choose && t->pattern != asked) {
+        const Status s = err_set(err, ERR_USAGE, "the tokenizer %s has the pattern %s, not %s", path,
+                                 pretoken_name(t->pattern), pattern);
+        tokenizer_close(t);
+        return s;
+    }
+    *out = t;
+    return ERR_NONE;
+}

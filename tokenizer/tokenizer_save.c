@@ -1,0 +1,214 @@
+// tokenizer_save.c -- writes a tokenizer in Hugging Face's layout.
+//
+//   tokenizer.json          everything; `tokenizers` loads it with the same ids
+//   tokenizer_config.json   what transformers' AutoTokenizer wants to know besides
+//   vocab.json, merges.txt  for BPE with GPT-2's pattern: these files cannot name another one
+//
+// A character tokenizer is a BPE model without merges whose tokens are single characters; with no
+// pre-tokeniser, every character of the text becomes its token. What JSON cannot name as a
+// character stands as "<0xNN>": a byte that is no part of valid UTF-8, and NUL.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/base/file.h"
+#include "tokenizer/tokenizer_impl.h"
+#include "tokenizer/unicode_class.h"
+
+#include <string.h>
+
+// n bytes of UTF-8 as a JSON string.
+static Status write_string(Buf *out, const char *text, size_t n, Err *err)
+{
+    TRY(buf_reserve(out, n + 2, err));
+    TRY(buf_append(out, "\"", 1, err));
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\')
+            TRY(buf_append(out, (const char[2]){'\\', (char)c}, 2, err));
+        else if (c < 0x20 || c == 0x7F)
+            TRY(buf_printf(out, err, "\\u%04x", c));
+        else
+            TRY(buf_append(out, &text[i], 1, err));
+    }
+    return buf_append(out, "\"", 1, err);
+}
+
+// The visible form of a token: GPT-2's byte characters, or the text itself of an added token.
+static Status write_token(const Tokenizer *t, int32_t id, bool quoted, Buf *out, Err *err)
+{
+    const char  *bytes = token_bytes(t, id);
+    const size_t n     = (size_t)t->token[id].bytes;
+    Buf          text  = {0};
+    Status       s     = ERR_NONE;
+    int          len   = 0;
+    if (t->kind == KIND_CHAR) {
+        const uint8_t *p  = (const uint8_t *)bytes;
+        const uint32_t cp = utf8_decode(p, p + n, &len);
+        if (cp == 0 || cp >= UTF8_INVALID)
+            s = buf_printf(&text, err, "<0x%02X>", p[0]);
+        else
+            s = buf_append(&text, bytes, n, err);
+    } else if (t->token[id].flags & TOKEN_MATCH) {
+        s = buf_append(&text, bytes, n, err);
+    } else {
+        s = byte_map_write(bytes, n, &text, err);
+    }
+    if (s == ERR_NONE)
+        s = quoted ? write_string(out, text.data, text.len, err)
+                   : buf_append(out, text.data, text.len, err);
+    buf_free(&text);
+    return s;
+}
+
+static Status write_vocab(const Tokenizer *t, const char *separator, Buf *out, Err *err)
+{
+    const char *before = "";
+    TRY(buf_puts(out, "{", err));
+    for (int32_t id = 0; id < t->n; id++) {
+        if (!t->token[id].flags) continue;
+        TRY(buf_puts(out, before, err));
+        TRY(write_token(t, id, true, out, err));
+        TRY(buf_printf(out, err, ": %d", id));
+        before = separator;
+    }
+    return buf_puts(out, "}", err);
+}
+
+static Status write_merges_json(const Tokenizer *t, Buf *out, Err *err)
+{
+    Buf    line = {0};
+    Status s    = buf_puts(out, "[", err);
+    for (int64_t i = 0; i < t->merge_n && s == ERR_NONE; i++) {
+        buf_clear(&line);
+        s = write_token(t, t->merge[i].left, false, &line, err);
+        if (s == ERR_NONE) s = buf_puts(&line, " ", err);
+        if (s == ERR_NONE) s = write_token(t, t->merge[i].right, false, &line, err);
+        if (s == ERR_NONE) s = buf_puts(out, i ? ",\n      " : "\n      ", err);
+        if (s == ERR_NONE) s = write_string(out, line.data, line.len, err);
+    }
+    buf_free(&line);
+    return s == ERR_NONE ? buf_puts(out, "]", err) : s;
+}
+
+static Status write_added(const Tokenizer *t, Buf *out, Err *err)
+{
+    const char *before = "\n    ";
+    TRY(buf_puts(out, "[", err));
+    for (int32_t id = 0; id < t->n; id++) {
+        const uint32_t flags = t->token[id].flags;
+        if (!(flags & TOKEN_MATCH)) continue;
+        const char *strip = flags & TOKEN_STRIP ? "true" : "false";
+        TRY(buf_printf(out, err, "%s{\"id\": %d, \"content\": ", before, id));
+        TRY(write_string(out, token_bytes(t, id), (size_t)t->token[id].bytes, err));
+        TRY(buf_printf(out, err,
+                       ", \"single_word\": false, \"lstrip\": %s, \"rstrip\": false, "
+                       "\"normalized\": false, \"special\": %s}",
+                       strip, flags & TOKEN_SPECIAL ? "true" : "false"));
+        before = ",\n    ";
+    }
+    return buf_puts(out, "]", err);
+}
+
+static Status write_pretokenizer(const Tokenizer *t, Buf *out, Err *err)
+{
+    static const char byte_level[] = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+                                     "\"trim_offsets\": true, \"use_regex\": ";
+    if (t->kind == KIND_CHAR) return buf_puts(out, "null", err);
+    if (t->pattern == PRETOKEN_GPT2) return buf_printf(out, err, "%strue}", byte_level);
+    const char *regex = pretoken_regex(t->pattern);
+    if (!regex) return buf_printf(out, err, "%sfalse}", byte_level);
+    TRY(buf_puts(out, "{\"type\": \"Sequence\", \"pretokenizers\": [\n"
+                      "    {\"type\": \"Split\", \"pattern\": {\"Regex\": ", err));
+    TRY(write_string(out, regex, strlen(regex), err));
+    return buf_printf(out, err, "}, \"behavior\": \"Isolated\", \"invert\": false},\n    %sfalse}]}",
+                      byte_level);
+}
+
+static Status write_json(const Tokenizer *t, Buf *out, Err *err)
+{
+    bool byte_names = false; // has a character vocabulary a "<0xNN>"?
+    for (int32_t id = 0; id < t->n && t->kind == KIND_CHAR; id++) {
+        const uint8_t *p = (const uint8_t *)token_bytes(t, id);
+        byte_names       = byte_names || (t->token[id].bytes == 1 && (*p == 0 || *p >= 0x80));
+    }
+    TRY(buf_puts(out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
+                      "  \"added_tokens\": ", err));
+    TRY(write_added(t, out, err));
+    TRY(buf_puts(out, ",\n  \"normalizer\": null,\n  \"pre_tokenizer\": ", err));
+    TRY(write_pretokenizer(t, out, err));
+    TRY(buf_puts(out, ",\n  \"post_processor\": null,\n  \"decoder\": ", err));
+    TRY(buf_puts(out, t->kind == KIND_CHAR
+                          ? "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}, "
+                            "{\"type\": \"Fuse\"}]}"
+                          : "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+                            "\"trim_offsets\": true, \"use_regex\": true}", err));
+    TRY(buf_printf(out, err,
+                   ",\n  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
+                   "    \"unk_token\": null,\n    \"continuing_subword_prefix\": null,\n"
+                   "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
+                   "    \"byte_fallback\": %s,\n    \"ignore_merges\": %s,\n    \"vocab\": ",
+                   byte_names ? "true" : "false", t->whole_first ? "true" : "false"));
+    TRY(write_vocab(t, ",\n      ", out, err));
+    TRY(buf_puts(out, ",\n    \"merges\": ", err));
+    TRY(write_merges_json(t, out, err));
+    return buf_puts(out, "\n  }\n}\n", err);
+}
+
+static Status write_merges_txt(const Tokenizer *t, Buf *out, Err *err)
+{
+    TRY(buf_puts(out, "#version: 0.2\n", err));
+    for (int64_t i = 0; i < t->merge_n; i++) {
+        TRY(write_token(t, t->merge[i].left, false, out, err));
+        TRY(buf_puts(out, " ", err));
+        TRY(write_token(t, t->merge[i].right, false, out, err));
+        TRY(buf_puts(out, "\n", err));
+    }
+    return ERR_NONE;
+}
+
+static Status write_config(const Tokenizer *t, Buf *out, Err *err)
+{
+    TRY(buf_puts(out, "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
+                      "  \"clean_up_tokenization_spaces\": false", err));
+    if (t->end_token >= 0) {
+        const size_t n = (size_t)t->token[t->end_token].bytes;
+        TRY(buf_puts(out, ",\n  \"eos_token\": ", err));
+        TRY(write_string(out, token_bytes(t, t->end_token), n, err));
+    }
+    return buf_puts(out, "\n}\n", err);
+}
+
+static Status write_vocab_json(const Tokenizer *t, Buf *out, Err *err)
+{
+    TRY(write_vocab(t, ", ", out, err));
+    return buf_puts(out, "\n", err);
+}
+
+Status tokenizer_save(const Tokenizer *t, const char *dir, Err *err)
+{
+    static const struct {
+        const char *name;
+        Status (*write)(const Tokenizer *t, Buf *out, Err *err);
+        bool gpt2_only;
+    } files[] = {
+        {"vocab.json", write_vocab_json, true},
+        {"merges.txt", write_merges_txt, true},
+        {"tokenizer_config.json", write_config, false},
+        {"tokenizer.json", write_json, false},
+    };
+    TRY(file_mkdirs(dir, err));
+    for (size_t i = 0; i < LT_COUNT(files); i++) {
+        char path[PATH_CAP];
+        TRY(path_join(path, dir, files[i].name, err));
+        // A leftover of another tokenizer would contradict the new one.
+        if (files[i].gpt2_only && (t->kind != KIND_BPE || t->pattern != PRETOKEN_GPT2)) {
+            TRY(file_remove(path, err));
+            continue;
+        }
+        Buf    text = {0};
+        Status s    = files[i].write(t, &text, err);
+        if (s == ERR_NONE) s = file_replace(path, text.data, text.len, err);
+        buf_free(&text);
+        TRY_CTX(s, err, "while saving the tokenizer");
+    }
+    return ERR_NONE;
+}
