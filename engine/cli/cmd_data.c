@@ -1,0 +1,94 @@
+// cmd_data.c -- lathe data: text to a folder of token shards (engine/data/build.h), and a summary
+// that says what became of every document.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/base/buf.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/cli/cli.h"
+#include "engine/data/build.h"
+#include "engine/data/text_source.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SEPARATOR_CAP = 256 };
+
+static Status check_options(const Options *o, Err *err)
+{
+    static const char hint[] = "lathe data --input=FILE|DIR|- --tokenizer=DIR|FILE --out=DIR";
+    char              missing[64] = "";
+    if (!o->input[0]) strcat(missing, " --input");
+    if (!o->tokenizer[0]) strcat(missing, " --tokenizer");
+    if (!o->out[0]) strcat(missing, " --out");
+    Status s = ERR_NONE;
+    if (missing[0]) s = err_set(err, ERR_USAGE, "missing:%s", missing);
+    if (s == ERR_NONE && o->n_args > 0)
+        s = err_set(err, ERR_USAGE, "unexpected word '%.200s'", o->args[0]);
+    if (s != ERR_NONE) err_hint(err, "%s", hint);
+    return s;
+}
+
+static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
+static void tell_split(const char *name, const MetaSplit *s)
+{
+    if (s->tokens == 0) {
+        log_note("%s: nothing", name);
+        return;
+    }
+    log_note("%s: %" PRId64 " tokens, %" PRId64 " document%s, %" PRId64 " bytes of text (%.3f bytes "
+             "a token), %d shard%s",
+             name, s->tokens, s->documents, plural(s->documents), s->text_bytes,
+             (double)s->text_bytes / (double)s->tokens, s->shards, plural(s->shards));
+    if (s->mask.name[0])
+        log_note("%s: %" PRId64 " tokens count under loss.mask=completion", name, s->counted_tokens);
+}
+
+static void tell(const DataBuilt *b, const char *out)
+{
+    const DataMeta *m = &b->meta;
+    tell_split("train", &m->split[0]);
+    tell_split("val", &m->split[1]);
+    if (b->split_by_stream)
+        log_note("fewer than %d documents: validation is the end of the token stream",
+                 DATA_SPLIT_DOCUMENTS);
+    if (m->end_token < 0)
+        log_note("the tokenizer has no end token: nothing stands between documents");
+    if (m->empty_documents)
+        log_note("left out: %" PRId64 " empty document%s", m->empty_documents,
+                 plural(m->empty_documents));
+    if (b->skipped_files)
+        log_note("not read: %" PRId64 " file%s that are neither .txt nor .jsonl, such as %s",
+                 b->skipped_files, plural(b->skipped_files), b->first_skipped);
+    if (b->marks)
+        log_note("removed: %" PRId64 " byte order mark%s", b->marks, plural(b->marks));
+    log_note("%s: %s tokenizer of %" PRId64 " ids, fingerprint %016" PRIx64 ", %d-byte tokens, made "
+             "in %.1f s",
+             out, m->kind, m->vocab_size, m->tokenizer, m->token_bytes, b->seconds);
+}
+
+Status cmd_data(const Options *o, Err *err)
+{
+    char separator[SEPARATOR_CAP];
+    TRY(check_options(o, err));
+    TRY_CTX(text_unescape(o->data_document_separator, separator, sizeof separator, err), err,
+            "reading data.document_separator");
+    const DataBuild how = {.input         = o->input,
+                           .out           = o->out,
+                           .separator     = separator,
+                           .val_fraction  = o->val_fraction,
+                           .shard_tokens  = o->shard_tokens,
+                           .allow_special = o->allow_special,
+                           .threads       = o->threads > 0 ? (int)o->threads : thread_cpus()};
+    Tokenizer *t;
+    TRY(tokenizer_load(&t, o->tokenizer, o->pattern[0] ? o->pattern : NULL, err));
+    DataBuilt    built;
+    const Status s = data_build(&how, t, &built, err);
+    tokenizer_close(t);
+    TRY(s);
+    tell(&built, o->out);
+    data_meta_free(&built.meta);
+    return ERR_NONE;
+}
