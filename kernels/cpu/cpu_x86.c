@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/cpu_isa.h"
 #include "kernels/cpu/amx.h"
+#include "kernels/cpu/bf16dot.h"
 #include "kernels/cpu/cpu_peak.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
@@ -91,6 +92,11 @@ int cpu_isa_rows(const CpuIsa **rows)
          .add_vec = cpu_vec_register_avx512,
          .add_f32 = cpu_matmul_register_avx512,
          .peak    = cpu_peak_avx512},
+        {.name     = "avx512_bf16",
+         .can      = can_avx512_bf16,
+         .add_bf16 = cpu_matmul_register_avx512_bf16,
+         .peak     = cpu_peak_avx512_bf16,
+         .timed    = true},
         {.name     = "amx",
          .can      = can_amx,
          .claim    = claim_amx,

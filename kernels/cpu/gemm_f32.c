@@ -9,30 +9,17 @@
 //             one k:    a1             [ .. | .. | .. ]      MR x NV accumulators
 //                       ...                                  += a_i * b_j
 //
-//         Tiles: 8 x 48 on 32 registers of 16 lanes (divides GPT-2's widths and powers of two),
-//         6 x 16 on 16 of 8 lanes, 6 x 8 on 16 of 4 lanes.
+//         gemm_tile.h has the tile's shape, its store and the walk over a block.
 //
 // COST    MR*NV multiply-adds for NV loads and MR broadcasts: arithmetic bound from L2. A block of A
 //         (256 rows x kc) stays in L2, B's panel streams through L1 (prefetched 8 steps ahead), and
 //         the tile of C is prefetched while the loop runs.
 //
-// ROUND   A chunk of K is summed in f32 from zero, chunks are added in order. f32 C holds the
-//         partial sums itself; for bf16 and f16 C they are f32 in scratch and C is rounded once.
+// ROUND   Sums in f32; products are fused into them where the instruction set can.
 // SHAPES  everything the contract allows.
 //
 // SPDX-License-Identifier: MIT
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/gemm_vec.h"
-
-enum {
-    MR = LATHE_VB == 64 ? 8 : 6,
-    NV = LATHE_VB == 64 ? 3 : 2,
-    NR = NV * VL,
-    KC = 384,
-    MC = LATHE_VB == 64 ? 32 * MR : 40 * MR, // rows of A that stay in L2
-    NC = LATHE_VB == 64 ? 8 * NR : 24 * NR,  // columns of a task
-    SHARED_BLOCK = 1 << 10,
-};
+#include "kernels/cpu/gemm_tile.h"
 
 // ---- packing ----
 
@@ -103,64 +90,15 @@ static void pack_f32(void *dst, const GemmOperand *x, int64_t i0, int64_t n, int
     }
 }
 
-// ---- epilogue and store ----
-
-// Finish n <= VL columns of row r from column c and store them.
-LT_INLINE void finish(const MatmulArgs *a, VecF s, int64_t r, int64_t c, int64_t n)
-{
-    const int64_t at = r * a->ldc + c;
-    if (a->accumulate && a->c_dtype != DTYPE_F32) s += vec_load_as_n(a->C, a->c_dtype, at, n, 0);
-    if (a->bias) s += vec_load_as_n(a->bias, a->bias_dtype, c, n, 0);
-    if (a->epilogue == MATMUL_GELU) {
-        s = vec_round_as(s, a->c_dtype);
-        if (a->aux) vec_store_as_n(a->aux, a->c_dtype, at, n, s);
-        s = gemm_act(s, a->act);
-    } else if (a->epilogue == MATMUL_DGELU) {
-        s *= gemm_act_slope(vec_load_as_n(a->aux, a->c_dtype, at, n, 0), a->act);
-    }
-    vec_store_as_n(a->C, a->c_dtype, at, n, s);
-}
-
-// Is there something to add to? An f32 C holds its own partial sums, so accumulating is adding to
-// one that is already there.
-LT_INLINE bool adds(const GemmBlock *b)
-{
-    return !b->first || (b->args->accumulate && b->args->c_dtype == DTYPE_F32);
-}
-
-// A tile that is cut by the edge of C, is in its last chunk, or goes through an epilogue.
-static __attribute__((noinline)) void store_slow(const float *t, const GemmBlock *b, float *part,
-                                                 int64_t ld, int64_t r, int64_t c, int64_t mr,
-                                                 int64_t nr)
-{
-    for (int64_t i = 0; i < mr; i++, part += ld)
-        for (int64_t j = 0; j < nr; j += VL) {
-            const int64_t n = LT_MIN((int64_t)VL, nr - j);
-            VecF            s = vec_load(t + i * NR + j);
-            if (adds(b)) s = vec_load_n(part + j, n, 0) + s;
-            if (b->last)
-                finish(b->args, s, r + i, c + j, n);
-            else
-                vec_store_n(part + j, s, n);
-        }
-}
-
 // ---- the tile ----
 
-// C[r.., c..] from one chunk of K. `part` is where this tile's partial sums are, `ld` apart.
-static __attribute__((noinline)) void tile(int64_t k, const float *restrict A,
-                                           const float *restrict B, float *part, int64_t ld,
-                                           const GemmBlock *b, int64_t r, int64_t c)
+static __attribute__((noinline)) void tile_f32(int64_t k, const void *panel_a, const void *panel_b,
+                                               float *part, int64_t ld, const GemmBlock *b, int64_t r,
+                                               int64_t c)
 {
-    const int64_t mr = LT_MIN(MR, b->r1 - r), nr = LT_MIN(NR, b->c1 - c);
-    for (int64_t i = 0; i < mr; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < NV; j++) __builtin_prefetch(part + i * ld + j * VL, 1);
+    const float *restrict A = panel_a, *restrict B = panel_b;
     VecF acc[MR][NV];
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < NV; j++) acc[i][j] = (VecF){0};
+    gemm_tile_begin(acc, part, ld, b, r);
     for (int64_t p = 0; p < k; p++, A += MR, B += NR) {
 #pragma GCC unroll 4
         for (int j = 0; j < NV; j++) __builtin_prefetch(B + 8 * NR + j * VL);
@@ -174,59 +112,24 @@ static __attribute__((noinline)) void tile(int64_t k, const float *restrict A,
             for (int j = 0; j < NV; j++) acc[i][j] += av * bv[j];
         }
     }
-    const MatmulArgs *a     = b->args;
-    const bool        add   = adds(b);
-    const bool        plain = a->c_dtype == DTYPE_F32 && a->epilogue == MATMUL_PLAIN && !a->bias;
-    if (mr == MR && nr == NR && (plain || !b->last)) {
-#pragma GCC unroll 16
-        for (int i = 0; i < MR; i++)
-#pragma GCC unroll 4
-            for (int j = 0; j < NV; j++) {
-                float *to = part + i * ld + j * VL;
-                if (add)
-                    vec_store(to, vec_load(to) + acc[i][j]);
-                else
-                    vec_store(to, acc[i][j]);
-            }
-        return;
-    }
-    float t[MR * NR];
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < NV; j++) vec_store(t + i * NR + j * VL, acc[i][j]);
-    store_slow(t, b, part, ld, r, c, mr, nr);
+    gemm_tile_end(acc, part, ld, b, r, c);
 }
 
 static void block_f32(GemmThread *th, const GemmPlan *p, const GemmBlock *b)
 {
     (void)p;
-    const MatmulArgs *a      = b->args;
-    const bool        in_c   = a->c_dtype == DTYPE_F32;
-    float            *part   = in_c ? (float *)a->C + b->r0 * a->ldc + b->c0 : th->part;
-    const int64_t     ld     = in_c ? a->ldc : b->c1 - b->c0;
-    const float      *A      = (const float *)(const void *)b->a, *B = (const float *)(const void *)b->b;
-    for (int64_t rc = b->r0; rc < b->r1; rc += MC)
-        for (int64_t c = b->c0; c < b->c1; c += NR)
-            for (int64_t r = rc; r < LT_MIN(b->r1, rc + MC); r += MR)
-                tile(b->kp, A + (r - b->r0) * b->kp, B + (c - b->c0) * b->kp,
-                     part + (r - b->r0) * ld + (c - b->c0), ld, b, r, c);
-}
-
-static size_t part_bytes(const MatmulArgs *a, const GemmPlan *p)
-{
-    return a->c_dtype == DTYPE_F32 || p->nk == 1 ? 0 : (size_t)(p->sb * p->pb) * 4;
+    gemm_walk(th, b, b->kp, tile_f32);
 }
 
 static const GemmKernel kernel = {.mr           = MR,
                                   .nr           = NR,
                                   .k_step       = 1,
                                   .elem_bytes   = 4,
-                                  .kc           = KC,
-                                  .shared_block = SHARED_BLOCK,
+                                  .kc           = GEMM_KC,
+                                  .shared_block = GEMM_SHARED_BLOCK,
                                   .priv_block   = NC,
                                   .tasks        = 4,
-                                  .part_bytes   = part_bytes,
+                                  .part_bytes   = gemm_part_bytes,
                                   .pack         = pack_f32,
                                   .block        = block_f32};
 
