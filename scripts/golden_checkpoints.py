@@ -90,7 +90,7 @@ def values(folder):
     rows = []
     for name, x in sorted(tensors.items()):
         name = strip(name)
-        if name.endswith(("attn.bias", "attn.masked_bias")) or (tied and name == "lm_head.weight"):
+        if name.endswith((".attn.bias", ".attn.masked_bias")) or (tied and name == "lm_head.weight"):
             continue
         x = x.double()
         if x.ndim == 2 and name.split(".")[-2].startswith("c_"):
