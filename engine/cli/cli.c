@@ -22,9 +22,19 @@ typedef struct Command {
 } Command;
 
 static const Command commands[] = {
+    {"tokenizer", C_TOKENIZER, true, "train a tokenizer; text to token ids and back",
+     "  lathe tokenizer train  --input=FILE|DIR --type=bpe|char --vocab_size=4096 --out=DIR\n"
+     "  lathe tokenizer encode --tokenizer=DIR|FILE [FILE ...]\n"
+     "  lathe tokenizer decode --tokenizer=DIR|FILE [FILE ...]\n"},
+    {"data", C_DATA, false, "text to token shards",
+     "  lathe data --input=FILE|DIR|- --tokenizer=DIR|FILE --out=DIR [--val_fraction=0.05]\n"},
     {"train", C_TRAIN, false, "train a model, or go on with a run",
      "  lathe train [CONFIG.ini] --data=DIR --run=DIR [--preset=NAME] [--init_from=DIR]\n"
      "              [--name=value ...]\n"},
+    {"generate", C_GENERATE, true, "continue a text",
+     "  lathe generate --model=DIR --prompt=TEXT [--max_new_tokens=N] [--temperature=T]\n"},
+    {"eval", C_EVAL, true, "loss, perplexity, bits per byte; multiple choice; last word",
+     "  lathe eval --model=DIR --data=DIR|--text=FILE|--choices=FILE|--lastword=FILE\n"},
     {"plan", C_PLAN, true, "parameters, memory and FLOPs of a training, before it is started",
      "  lathe plan [CONFIG.ini] [--preset=NAME] [--name=value ...]\n"},
 };
@@ -32,7 +42,11 @@ static const Command commands[] = {
 static Status run_command(OptionCommand bit, Options *o, Err *err)
 {
     switch ((unsigned)bit) {
+    case C_TOKENIZER: return cmd_tokenizer(o, err);
+    case C_DATA: return cmd_data(o, err);
     case C_TRAIN: return cmd_train(o, err);
+    case C_GENERATE: return cmd_generate(o, err);
+    case C_EVAL: return cmd_eval(o, err);
     case C_PLAN: return cmd_plan(o, err);
     default: return err_set(err, ERR_USAGE, "no such command");
     }

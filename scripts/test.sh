@@ -1,0 +1,110 @@
+#!/bin/sh
+# test.sh -- build and test everything, from a fresh clone.
+#
+#   scripts/test.sh              the default tier
+#   scripts/test.sh --all        and the slow, oracle and fuzz tests
+#   scripts/test.sh --release    only the first stage: packages, release build, its tests
+#
+# Stages (each in its own build folder, so a second run is quick):
+#   release   gcc, -O3: all default tests                              build/
+#   clang     clang, -O3: the unit tests                               build-clang/
+#   asan      AddressSanitizer + UndefinedBehaviorSanitizer            build-asan/
+#   tsan      ThreadSanitizer, on the tests that start threads         build-tsan/
+#   all       --all only: labels slow, oracle (packages from the Python index into .venv/), fuzz
+# A stage that fails does not stop the next one. The last lines repeat each stage's result; the exit
+# code is 0 when all passed. Environment: JOBS (parallel compilers and tests; the CPUs).
+#
+# SPDX-License-Identifier: MIT
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root" || exit 1
+all=no
+stages="release clang asan tsan"
+for arg in "$@"; do
+    case $arg in
+    --all) all=yes ;;
+    --release) stages=release ;;
+    *)
+        sed -n '2,16s/^# \{0,1\}//p' "$0"
+        exit 2
+        ;;
+    esac
+done
+jobs=${JOBS:-$(nproc)}
+results=$(mktemp)
+trap 'rm -f "$results"' EXIT
+failed=no
+began=$(date +%s)
+
+# stage NAME PRESET ctest-arguments...
+stage() {
+    name=$1
+    preset=$2
+    shift 2
+    start=$(date +%s)
+    folder=build
+    [ "$preset" = release ] || folder=build-$preset
+    printf '\n== %s\n' "$name"
+    line="build failed"
+    ok=no
+    if cmake --preset "$preset" -DLATHE_TESTS=ON > "$folder.configure.log" 2>&1 &&
+        cmake --build "$folder" -j "$jobs"; then
+        log=$folder/ctest.log
+        # Tests run one at a time where they use all CPUs themselves.
+        if (cd "$folder" && ctest --output-on-failure -j "$jobs" "$@" > ctest.log 2>&1); then
+            ok=yes
+        fi
+        cat "$log"
+        line=$(grep -E 'tests passed|No tests were found' "$log" | tail -1)
+    else
+        cat "$folder.configure.log"
+    fi
+    rm -f "$folder.configure.log"
+    [ "$ok" = yes ] || failed=yes
+    printf '%-8s %s (%d s)\n' "$name" "${line:-ctest did not finish}" \
+        $(($(date +%s) - start)) >> "$results"
+}
+
+make_venv() {
+    python=.venv/bin/python
+    if [ -x $python ] && $python -c 'import torch, transformers, tokenizers, tiktoken, safetensors' \
+        2> /dev/null; then
+        return 0
+    fi
+    python3 -m venv .venv &&
+        .venv/bin/pip install -q torch transformers tokenizers tiktoken safetensors numpy && return 0
+    echo "SKIP: no Python packages for the oracle tests; they are enabled by"
+    echo "    python3 -m venv .venv"
+    echo "    .venv/bin/pip install torch transformers tokenizers tiktoken safetensors numpy"
+    return 1
+}
+
+printf '== packages\n'
+if ! scripts/setup.sh; then
+    echo "test.sh: packages are missing; see above" >&2
+    exit 1
+fi
+
+default='slow|oracle|fuzz'
+for s in $stages; do
+    case $s in
+    release) stage release release -LE "$default" ;;
+    clang) stage clang clang -LE "$default|cli" ;;
+    asan) stage asan asan -LE "$default|style" ;;
+    tsan) stage tsan tsan -L threads -LE "$default" ;;
+    esac
+done
+if [ "$all" = yes ]; then
+    stage slow release -L slow
+    stage fuzz release -L fuzz --no-tests=ignore
+    if make_venv; then
+        stage oracle release -L oracle --no-tests=ignore
+    else
+        printf '%-8s %s\n' oracle "SKIP: no Python packages (see above)" >> "$results"
+    fi
+fi
+
+took=$(($(date +%s) - began))
+printf '\n== results after %d min %d s\n' $((took / 60)) $((took % 60))
+cat "$results"
+[ "$failed" = no ]
