@@ -3,26 +3,22 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/cli/cli.h"
+#include "engine/model/backend.h"
 #include "engine/train/train_setup.h"
-#include "kernels/cpu/cpu.h"
 
 #include <stdio.h>
 
 static Status plan_text(const Options *o, Buf *out, Err *err)
 {
-    Device    device;
-    Ops       ops;
-    CpuChoice cpu;
-    device_cpu_init(&device, 0);
-    ops_init(&ops);
-    TRY(cpu_open(&ops, "auto", &cpu, err));
+    Backend b;
+    TRY(backend_open(&b, "auto", "auto", 0, err));
     enum { GPT2_VOCABULARY = 50257 };
     ModelConfig c;
     TrainSetup  s;
     TrainPlan   p;
     TRY(train_setup_model(&c, o, o->vocab_size ? o->vocab_size : GPT2_VOCABULARY, err));
-    TRY(train_setup(&s, &c, o, &device, 1, err));
-    TRY(train_plan(&p, &s, &ops, &device, err));
+    TRY(train_setup(&s, &c, o, &b.device, 1, err));
+    TRY(train_plan(&p, &s, &b.ops, &b.device, err));
     return o->json ? train_setup_json(&s, &p, out, err) : train_setup_text(&s, &p, out, err);
 }
 

@@ -38,15 +38,11 @@ static Status find_run(Run *r, const char *config_path, bool *exists, Err *err)
 static Status open_kernels(Run *r, Err *err)
 {
     Options *o = r->o;
-    if (strcmp(o->device, "auto") != 0 && strcmp(o->device, "cpu") != 0)
-        return err_set(err, ERR_UNSUPPORTED, "device = %s: this build has no CUDA backend", o->device);
-    device_cpu_init(&r->device, (int)o->threads);
-    ops_init(&r->ops);
-    TRY(cpu_open(&r->ops, o->cpu_isa, &r->cpu, err));
-    for (int i = 0; i < o->n_ops; i++) TRY(ops_force(&r->ops, o->ops[i].name, o->ops[i].impl, err));
+    TRY(backend_open(&r->backend, o->device, o->cpu_isa, (int)o->threads, err));
+    for (int i = 0; i < o->n_ops; i++) TRY(ops_force(&r->backend.ops, o->ops[i].name, o->ops[i].impl, err));
     // The choice is the run's from now on: a later timing must not change its bits.
-    if (strcmp(o->cpu_isa, r->cpu.isa) != 0)
-        TRY(options_set(o, "cpu.isa", r->cpu.isa, o->origin[OPT_cpu_isa], err));
+    if (strcmp(o->cpu_isa, r->backend.cpu.isa) != 0)
+        TRY(options_set(o, "cpu.isa", r->backend.cpu.isa, o->origin[OPT_cpu_isa], err));
     return ERR_NONE;
 }
 
@@ -174,7 +170,7 @@ static Status announce(Run *r, Err *err)
     log_note("  data         %s tokens, %" PRId64 " samples an epoch (%.2f epochs in %" PRId64 " steps)",
              tokens, r->info.samples_an_epoch,
              (double)(o->max_steps * r->setup.samples) / (double)r->info.samples_an_epoch, o->max_steps);
-    log_note("  kernels      %s (%d threads): %s", r->cpu.isa, r->device.threads, r->cpu.why);
+    log_note("  kernels      %s (%d threads): %s", r->backend.cpu.isa, r->backend.device.threads, r->backend.cpu.why);
     log_note("  speed        mfu is measured against %sFLOP/s, what a product of this model's size reaches here",
              rate);
     if (r->resumed_from[0])
@@ -246,11 +242,11 @@ static Status open_all(Run *r, Err *err)
     ModelConfig c;
     TRY(choose_model(r, &c, err));
     TRY(check_tokenizer(r, err));
-    TRY(train_setup(&r->setup, &c, o, &r->device, 1, err));
+    TRY(train_setup(&r->setup, &c, o, &r->backend.device, 1, err));
     if (strcmp(o->precision, "auto") == 0)
         TRY(options_set(o, "precision", r->setup.prec.name, o->origin[OPT_precision], err));
     TRY(open_streams(r, err));
-    TRY(trainer_open(&r->trainer, &r->setup, &r->ops, &r->device, err));
+    TRY(trainer_open(&r->trainer, &r->setup, &r->backend.ops, &r->backend.device, err));
     TRY(load_or_init(r, err));
     TRY(run_saver_open(&r->saver, &r->trainer, o->run, r->info.tokenizer_dir, end_token_of(r), o->keep,
                        o->keep_every, err));

@@ -3,17 +3,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "engine/base/file.h"
+#include "engine/model/backend.h"
 #include "engine/report/metrics.h"
 #include "engine/train/run_state.h"
 #include "engine/train/train_setup.h"
-#include "kernels/cpu/cpu.h"
 
 typedef struct Run {
     Options   *o; // borrowed
     FileLock   lock;
-    Device     device;
-    Ops        ops;
-    CpuChoice  cpu;
+    Backend    backend;
     Stream    *train, *val; // val NULL: no evaluation
     StreamInfo info;        // of the training split
     TrainSetup setup;

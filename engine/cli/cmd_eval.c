@@ -1,0 +1,122 @@
+// cmd_eval.c -- `lathe eval`: loss, perplexity and bits per byte on data or a text; multiple choice;
+// last words. The result is one line on stdout.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/cli/cli.h"
+#include "engine/cli/model_tokenizer.h"
+#include "engine/base/file.h"
+#include "engine/generate/evaluate.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static Status print_loss(const Options *o, const EvalLoss *l, Err *err)
+{
+    if (l->counted == 0) return err_set(err, ERR_USAGE, "nothing was counted: no target in this text or split");
+    const double loss = l->nats / (double)l->counted;
+    const double bpb  = l->bytes > 0 ? l->nats / log(2.0) / l->bytes : (double)NAN;
+    if (o->json) {
+        printf("{\"loss\":%.9g,\"ppl\":%.9g,\"tokens\":%" PRId64, loss, exp(loss), l->counted);
+        if (l->bytes > 0) printf(",\"bpb\":%.9g", bpb);
+        printf("}\n");
+    } else {
+        printf("loss %.6f ppl %.4f bpb %.4f\n", loss, exp(loss), bpb);
+    }
+    if (!isfinite(loss)) return err_set(err, ERR_DIVERGED, "the loss is not a number");
+    return ERR_NONE;
+}
+
+static Status eval_data(const Options *o, Evaluator *e, Err *err)
+{
+    const StreamOptions so = {.data            = o->data,
+                              .split           = strcmp(o->split, "train") == 0 ? STREAM_TRAIN : STREAM_VAL,
+                              .block_size      = e->block,
+                              .batch           = e->batch,
+                              .ranks           = 1,
+                              .document_mask   = o->data_document_mask,
+                              .completion_only = strcmp(o->loss_mask, "completion") == 0,
+                              .vocab_size      = e->m->c.vocab_size};
+    Stream             *s;
+    TRY(stream_open(&s, &so, err));
+    EvalLoss     l;
+    const Status st = evaluate_stream(e, s, options_given(o, OPT_eval_batches) ? o->eval_batches : 0, &l, err);
+    stream_close(s);
+    TRY(st);
+    return print_loss(o, &l, err);
+}
+
+static Status eval_text(const Options *o, Evaluator *e, const Tokenizer *t, Err *err)
+{
+    Buf      text = {0};
+    EvalLoss l    = {0};
+    Status   st   = file_read(o->text, &text, err);
+    if (st == ERR_NONE)
+        st = evaluate_text(e, t, text.data ? text.data : "", text.len, e->cx.device->threads, &l, err);
+    buf_free(&text);
+    TRY_CTX(st, err, "evaluating %s", o->text);
+    return print_loss(o, &l, err);
+}
+
+static Status eval_choices(const Options *o, Evaluator *e, const Tokenizer *t, Err *err)
+{
+    EvalChoices c;
+    TRY(evaluate_choices(e, t, o->choices, &c, err));
+    if (c.n == 0) return err_set(err, ERR_FORMAT, "%s has no questions", o->choices);
+    const double n = (double)c.n;
+    printf(o->json ? "{\"acc\":%.6f,\"acc_mean\":%.6f,\"n\":%" PRId64 "}\n"
+                   : "acc %.4f acc_mean %.4f n %" PRId64 "\n",
+           (double)c.right_sum / n, (double)c.right_mean / n, c.n);
+    return ERR_NONE;
+}
+
+static Status eval_lastword(const Options *o, Evaluator *e, const Tokenizer *t, Err *err)
+{
+    EvalLastWord w;
+    TRY(evaluate_lastword(e, t, o->lastword, &w, err));
+    if (w.n == 0) return err_set(err, ERR_FORMAT, "%s has no texts", o->lastword);
+    const double n = (double)w.n;
+    printf(o->json ? "{\"acc\":%.6f,\"ppl\":%.9g,\"n\":%" PRId64 "}\n" : "acc %.4f ppl %.4f n %" PRId64 "\n",
+           (double)w.right / n, exp(w.nats / n), w.n);
+    return ERR_NONE;
+}
+
+static Status run(const Options *o, const Loaded *m, Backend *b, Err *err)
+{
+    const bool    given = options_given(o, OPT_block_size);
+    const int64_t block = given ? LT_MIN(o->block_size, m->c.n_positions) : m->c.n_positions;
+    const bool    one   = !o->data[0]; // texts go through one at a time
+    Tokenizer    *t     = NULL;
+    Evaluator     e     = {0};
+    Status        st    = one ? model_tokenizer(&t, o, m, err) : ERR_NONE;
+    if (st == ERR_NONE) st = evaluator_open(&e, m, b, one ? 1 : o->batch_size, block, err);
+    if (st == ERR_NONE) {
+        if (o->data[0])
+            st = eval_data(o, &e, err);
+        else if (o->text[0])
+            st = eval_text(o, &e, t, err);
+        else if (o->choices[0])
+            st = eval_choices(o, &e, t, err);
+        else
+            st = eval_lastword(o, &e, t, err);
+    }
+    evaluator_close(&e);
+    tokenizer_close(t);
+    return st;
+}
+
+Status cmd_eval(const Options *o, Err *err)
+{
+    const int what = (o->data[0] != 0) + (o->text[0] != 0) + (o->choices[0] != 0) + (o->lastword[0] != 0);
+    if (!o->model[0]) return err_set(err, ERR_USAGE, "eval needs --model=DIR");
+    if (what != 1)
+        return err_set(err, ERR_USAGE, "eval needs one of --data, --text, --choices, --lastword");
+    Backend b;
+    Loaded  m;
+    TRY(backend_open(&b, o->device, o->cpu_isa, (int)o->threads, err));
+    TRY(loaded_open(&m, o->model, o->which, o->precision, &b.device, err));
+    const Status st = run(o, &m, &b, err);
+    loaded_close(&m);
+    return st;
+}

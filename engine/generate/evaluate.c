@@ -1,0 +1,142 @@
+// evaluate.c -- see evaluate.h: the model with room for batches, and loss on streams and texts.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/generate/evaluate.h"
+#include "engine/generate/evaluate_row.h"
+#include "engine/base/assert.h"
+
+static Status carve(Evaluator *e, Arena *a, Err *err)
+{
+    const size_t n = (size_t)(e->batch * e->block);
+    e->input       = arena_alloc(a, n * sizeof(int32_t));
+    e->target      = arena_alloc(a, n * sizeof(int32_t));
+    e->position    = arena_alloc(a, n * sizeof(int32_t));
+    e->seg_lo      = arena_alloc(a, n * sizeof(int32_t));
+    e->sample      = arena_alloc(a, (size_t)e->batch * sizeof(int64_t));
+    e->loss        = arena_alloc(a, n * sizeof(float));
+    const ModelOptions mo = {.batch = e->batch, .block = e->block, .head_rows = e->block};
+    return model_build(&e->model, &e->m->c, &e->m->prec, &mo, &e->m->params, e->m->weights, NULL, a, err);
+}
+
+static Status measure(Evaluator *e, size_t *arena_bytes, Err *err)
+{
+    Arena counting;
+    arena_init_counting(&counting, "evaluation");
+    TRY(carve(e, &counting, err));
+    OpPlan           plan = {0};
+    const ModelBatch b    = {.B      = e->batch,
+                             .T      = e->block,
+                             .input  = e->input,
+                             .target = e->target,
+                             .sample = e->sample};
+    e->cx.plan            = &plan;
+    Status st             = model_loss(&e->model, &e->cx, &b, err);
+    const ModelBatch one  = {.B = 1, .T = 1, .input = e->input, .target = e->target, .sample = e->sample};
+    if (st == ERR_NONE) st = model_loss(&e->model, &e->cx, &one, err);
+    e->cx.plan = NULL;
+    model_free(&e->model);
+    *arena_bytes        = counting.used;
+    e->cx.scratch_bytes = plan.scratch_bytes;
+    e->mem_bytes        = counting.used + plan.scratch_bytes;
+    return st;
+}
+
+Status evaluator_open(Evaluator *e, const Loaded *m, Backend *backend, int64_t batch, int64_t block,
+                      Err *err)
+{
+    *e    = (Evaluator){.m = m, .batch = batch, .block = LT_MIN(block, m->c.n_positions)};
+    e->cx = (OpCtx){.ops = &backend->ops, .device = &backend->device};
+    size_t bytes;
+    TRY(measure(e, &bytes, err));
+    TRY(device_alloc(e->cx.device, e->mem_bytes, &e->mem, err));
+    Arena real;
+    arena_init(&real, "evaluation", e->mem, bytes);
+    e->cx.scratch   = (char *)e->mem + bytes;
+    const Status st = carve(e, &real, err);
+    if (st != ERR_NONE) evaluator_close(e);
+    return st;
+}
+
+void evaluator_close(Evaluator *e)
+{
+    if (e->mem) device_free(e->cx.device, e->mem, e->mem_bytes);
+    model_free(&e->model);
+    *e = (Evaluator){0};
+}
+
+// Losses of B samples of T tokens into e->loss. position and seg_lo may be NULL.
+static Status run_batch(Evaluator *e, int64_t B, int64_t T, const int32_t *input, const int32_t *target,
+                        const int32_t *position, const int32_t *seg_lo, Err *err)
+{
+    ASSERT(B * T <= e->batch * e->block, "%lld x %lld", (long long)B, (long long)T);
+    const size_t n = (size_t)(B * T) * sizeof(int32_t);
+    TRY(device_upload(e->cx.device, e->input, input, n, err));
+    TRY(device_upload(e->cx.device, e->target, target, n, err));
+    if (position) TRY(device_upload(e->cx.device, e->position, position, n, err));
+    if (seg_lo) TRY(device_upload(e->cx.device, e->seg_lo, seg_lo, n, err));
+    const ModelBatch b = {.B        = B,
+                          .T        = T,
+                          .input    = e->input,
+                          .target   = e->target,
+                          .position = position ? e->position : NULL,
+                          .seg_lo   = seg_lo ? e->seg_lo : NULL,
+                          .sample   = e->sample};
+    TRY(model_loss(&e->model, &e->cx, &b, err));
+    return device_download(e->cx.device, e->loss, e->model.loss, (size_t)(B * T) * sizeof(float), err);
+}
+
+Status evaluate_row(Evaluator *e, int64_t T, const int32_t *input, const int32_t *target, double *nats,
+                    Err *err)
+{
+    TRY(run_batch(e, 1, T, input, target, NULL, NULL, err));
+    *nats = 0;
+    for (int64_t i = 0; i < T; i++) *nats += (double)e->loss[i];
+    return ERR_NONE;
+}
+
+Status evaluate_stream(Evaluator *e, Stream *s, int64_t batches, EvalLoss *out, Err *err)
+{
+    *out = (EvalLoss){0};
+    StreamInfo info;
+    stream_info(s, &info);
+    TRY(stream_seek(s, 0, err));
+    for (int64_t k = 0; batches == 0 || k < batches; k++) {
+        StreamBatch b;
+        TRY(stream_next(s, &b, err));
+        if (b.samples == 0) break;
+        TRY(run_batch(e, b.samples, e->block, b.input, b.target, b.position, b.seg_lo, err));
+        for (int64_t i = 0; i < b.samples * e->block; i++) out->nats += (double)e->loss[i];
+        out->counted += b.counted;
+    }
+    out->bytes = info.bytes_per_token * (double)out->counted;
+    return ERR_NONE;
+}
+
+Status evaluate_text(Evaluator *e, const Tokenizer *t, const char *text, size_t bytes, int threads,
+                     EvalLoss *out, Err *err)
+{
+    *out         = (EvalLoss){0};
+    TokenIds ids = {0};
+    Status   st  = tokenizer_encode(t, text, bytes, false, threads, &ids, err);
+    if (st == ERR_NONE && ids.n < 2)
+        st = err_set(err, ERR_USAGE, "a text of %lld token%s has nothing to predict", (long long)ids.n,
+                     ids.n == 1 ? "" : "s");
+    for (int64_t i = 0; i < ids.n && st == ERR_NONE; i++)
+        if (ids.id[i] >= e->m->c.vocab_size)
+            st = err_set(err, ERR_USAGE, "token id %d, but the model's vocabulary has %lld", ids.id[i],
+                         (long long)e->m->c.vocab_size);
+    for (int64_t i = 0; i + 1 < ids.n && st == ERR_NONE; i += e->block) {
+        const int64_t T = LT_MIN(e->block, ids.n - 1 - i);
+        double        nats = 0;
+        st = evaluate_row(e, T, ids.id + i, ids.id + i + 1, &nats, err);
+        out->nats += nats;
+        out->counted += T;
+    }
+    if (st == ERR_NONE) {
+        size_t first;
+        (void)tokenizer_token(t, ids.id[0], &first); // the one token that is no target
+        out->bytes = (double)(bytes - first);
+    }
+    token_ids_free(&ids);
+    return st;
+}

@@ -1,2 +1,0 @@
-// stub.c -- replaced by the first real file of this folder.
-typedef int lathe_generate_stub;
