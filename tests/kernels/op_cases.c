@@ -37,6 +37,13 @@ static DropoutSpec drop_spec(Case *c, double p, int64_t B, RngSite site)
     return d;
 }
 
+// In odd variants one element is NaN: it may spread as far as the contract says, no further.
+static void put_nan(Tensor *t, int variant, int64_t row, int64_t col)
+{
+    if (variant % 2 == 0 || row >= t->rows || col >= t->cols) return;
+    dtype_store(tensor_host(t), t->dtype, row * t->ld + col, NAN);
+}
+
 // ---- embedding ------------------------------------------------------------------------------------
 
 typedef struct EmbeddingCase {
@@ -108,10 +115,12 @@ static void build_embedding_bwd(Case *c, int variant, const Mix *m)
 static const struct {
     int64_t B, T, C, row0;
     double  p;
+    bool    in_place;
 } dropout_cases[] = {
-    {1, 1, 1, 0, 0.5},   {2, 3, 64, 0, 0.1},  {3, 5, 67, 0, 0.5},   {2, 1, 129, 7, 0.9},
-    {2, 2, 31, 0, 0},    {0, 3, 8, 0, 0.1},   {1, 300, 5, 0, 0.25}, {2, 64, 768, 0, 0.1},
-    {4, 7, 3, 1, 0.999},
+    {1, 1, 1, 0, 0.5, false},     {2, 3, 64, 0, 0.1, false},  {3, 5, 67, 0, 0.5, true},
+    {2, 1, 129, 7, 0.9, false},   {2, 2, 31, 0, 0, false},    {0, 3, 8, 0, 0.1, false},
+    {1, 300, 5, 0, 0.25, false},  {2, 64, 768, 0, 0.1, true}, {4, 7, 3, 1, 0.999, false},
+    {2, 2, 40, 0, 0, true},
 };
 
 static void build_dropout(Case *c, int variant, const Mix *m)
@@ -122,8 +131,15 @@ static void build_dropout(Case *c, int variant, const Mix *m)
     *a              = (DropoutArgs){.B = B, .T = T, .C = C, .dtype = m->act};
     a->row0         = dropout_cases[variant].row0;
     a->drop         = drop_spec(c, dropout_cases[variant].p, B, RNG_DROP_EMBED);
-    a->y            = tensor_dev(case_tensor(c, TENSOR_OUT, "y", m->act, B * T, C, C, 1));
-    a->x            = tensor_dev(case_tensor(c, TENSOR_IN, "x", m->act, B * T, C, C, 1));
+    if (dropout_cases[variant].in_place) {
+        a->y = tensor_dev(case_tensor(c, TENSOR_INOUT, "y", m->act, B * T, C, C, 1));
+        a->x = a->y;
+        return;
+    }
+    a->y      = tensor_dev(case_tensor(c, TENSOR_OUT, "y", m->act, B * T, C, C, 1));
+    Tensor *x = case_tensor(c, TENSOR_IN, "x", m->act, B * T, C, C, 1);
+    put_nan(x, variant, B * T / 2, C / 2);
+    a->x = tensor_dev(x);
 }
 
 // ---- layernorm ------------------------------------------------------------------------------------
@@ -167,13 +183,17 @@ static void build_layernorm_fwd(Case *c, int variant, const Mix *m)
     const double slack = l.resid == 2 ? loose(m->resid) * (1 + l.offset) : 0;
     Tensor      *x     = case_tensor(c, TENSOR_IN, "x", m->resid, l.N, l.C, l.C, 1);
     add_offset(x, l.offset);
+    put_nan(x, variant, l.N / 2, l.C / 2);
     a->x        = tensor_dev(x);
     Tensor *out = case_tensor(c, TENSOR_OUT, "out", m->act, l.N, l.C, l.C, 1);
     out->floor  = slack;
     a->out      = tensor_dev(out);
     a->weight   = tensor_dev(case_tensor(c, TENSOR_IN, "weight", wt, 1, l.C, l.C, 1));
     if (l.bias) a->bias = tensor_dev(case_tensor(c, TENSOR_IN, "bias", wt, 1, l.C, l.C, 1));
-    if (l.resid)
+    if (l.resid && variant % 4 == 2) { // in place
+        x->role      = TENSOR_INOUT;
+        a->resid_out = tensor_dev(x);
+    } else if (l.resid)
         a->resid_out = tensor_dev(case_tensor(c, TENSOR_OUT, "resid_out", m->resid, l.N, l.C, l.C, 1));
     if (l.resid == 2) {
         a->add  = tensor_dev(case_tensor(c, TENSOR_IN, "add", m->act, l.N, l.C, l.C, 1));
@@ -209,13 +229,18 @@ static void build_layernorm_bwd(Case *c, int variant, const Mix *m)
     add_offset(rstd, 1);
     a->mean    = tensor_dev(mean);
     a->rstd    = tensor_dev(rstd);
-    a->dresid  = tensor_dev(case_tensor(c, TENSOR_OUT, "dresid", m->resid, l.N, l.C, l.C, 1));
+    put_nan(x, variant, l.N / 2, l.C / 2);
     a->dweight = tensor_dev(case_tensor(c, l.extras ? TENSOR_INOUT : TENSOR_OUT, "dweight", DTYPE_F32,
                                         1, l.C, l.C, 1));
     if (l.bias)
         a->dbias = tensor_dev(case_tensor(c, l.extras ? TENSOR_INOUT : TENSOR_OUT, "dbias", DTYPE_F32,
                                           1, l.C, l.C, 1));
-    if (l.resid >= 1)
+    const bool in_place = l.resid >= 1 && variant % 4 == 2;
+    a->dresid = tensor_dev(case_tensor(c, in_place ? TENSOR_INOUT : TENSOR_OUT, "dresid", m->resid, l.N,
+                                       l.C, l.C, 1));
+    if (in_place)
+        a->dresid_in = a->dresid;
+    else if (l.resid >= 1)
         a->dresid_in = tensor_dev(case_tensor(c, TENSOR_IN, "dresid_in", m->resid, l.N, l.C, l.C, 1));
     if (l.resid < 2) return;
     a->dadd = tensor_dev(case_tensor(c, TENSOR_OUT, "dadd", m->act, l.N, l.C, l.C, 1));
@@ -321,7 +346,7 @@ static const AttentionCase attention_fwd_cases[] = {
     {1, 1, 1, 1, 1, true, true, 0, 0, 0, 0},     {2, 2, 7, 7, 8, true, true, 0, 0, 0, 0},
     {1, 3, 33, 33, 16, false, false, 0, 0, 0, 0}, {2, 2, 64, 64, 32, true, true, 0, 0, 0, 0},
     {1, 2, 65, 65, 64, true, true, 0, 0, 1, 0},  {1, 2, 63, 63, 20, true, true, 9, 0, 0, 0.1},
-    {2, 1, 40, 40, 32, true, true, 0, 0, 2, 0.5}, {2, 2, 1, 37, 64, false, true, 0, 36, 0, 0},
+    {2, 1, 40, 40, 32, true, true, 0, 0, 2, 0.5}, {2, 2, 1, 37, 64, false, true, 0, 35, 0, 0},
     {1, 2, 5, 70, 33, false, true, 16, 65, 0, 0}, {1, 1, 4, 0, 8, false, false, 0, 0, 0, 0},
     {0, 1, 4, 4, 8, true, true, 0, 0, 0, 0},     {1, 1, 130, 130, 64, true, true, 0, 0, 0, 0},
     {1, 1, 17, 17, 130, true, true, 0, 0, 0, 0}, {1, 2, 48, 48, 64, true, false, 0, 0, 1, 0.2},
@@ -375,6 +400,10 @@ static Qkv qkv_of(Case *c, TensorRole role, const char *const name[4], const Att
         Tensor *x = case_tensor(c, role, name[1], t, k->B * k->Tk, C, C + 3, 1);
         Tensor *v = case_tensor(c, role, name[2], t, k->B * k->Tk, C, C + 3, 1);
         q->floor = x->floor = v->floor = floor_;
+        if (k->causal && k->Tk > k->q_pos0 + k->Tq) { // a key that no query sees holds NaN
+            put_nan(x, 1, k->Tk - 1, 0);
+            put_nan(v, 1, k->Tk - 1, C - 1);
+        }
         return (Qkv){tensor_dev(q),  tensor_dev(x),  tensor_dev(v), tensor_host(q),
                      tensor_host(x), tensor_host(v), C + 3};
     }
@@ -494,6 +523,7 @@ static void build_cross_entropy(Case *c, int variant, const Mix *m)
     a->grad_scale          = 0.37f;
     Tensor *x = case_tensor(c, a->want_grad ? TENSOR_INOUT : TENSOR_IN, "logits", m->act, N, Vp, Vp,
                             cross_entropy_cases[variant].scale);
+    put_nan(x, variant, N / 2, V / 2);
     for (int64_t n = 0; n < N; n++) // the padding holds NaN
         for (int64_t v = V; v < Vp; v++) dtype_store(tensor_host(x), m->act, n * Vp + v, NAN);
     Tensor  *target = case_ints(c, "target", N, V);
