@@ -7,7 +7,7 @@
 //   (1) max and min are lane loops with `?:`: both compilers turn them into one instruction, and
 //       vec_max(a, x) is x when x is NaN.
 //   (2) select is bitwise, on a comparison's all-ones / all-zeros mask.
-//   (3) vec_sum adds in a fixed order (halves onto halves).
+//   (3) vec_sum adds in a fixed order.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -31,6 +31,15 @@ typedef uint16_t VecHMem __attribute__((vector_size(LATHE_VB / 2), aligned(2), m
 LT_INLINE VecF vec_set(float x) { return x - (VecF){0}; } // x - 0 keeps the sign of zero
 LT_INLINE VecF vec_load(const float *p) { return *(const VecFMem *)p; }
 LT_INLINE void vec_store(float *p, VecF v) { *(VecFMem *)p = v; }
+
+LT_INLINE VecU vec_iota(void) // 0, 1, 2, ...
+{
+    uint32_t a[VL];
+    VecU     v;
+    for (int i = 0; i < VL; i++) a[i] = (uint32_t)i;
+    memcpy(&v, a, sizeof v);
+    return v;
+}
 
 LT_INLINE VecF vec_select(VecI mask, VecF yes, VecF no)
 {
@@ -64,17 +73,9 @@ LT_INLINE void vec_store_n(float *p, VecF v, int64_t n)
 
 LT_INLINE float vec_sum(VecF v)
 {
-    float a[VL];
-    memcpy(a, &v, sizeof a);
-    for (int half = VL / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) a[i] += a[i + half];
-    return a[0];
-}
-LT_INLINE float vec_hmax(VecF v) // of finite or infinite lanes
-{
-    float m = v[0];
-    for (int i = 1; i < VL; i++) m = v[i] > m ? v[i] : m;
-    return m;
+    float a[4] = {0};
+    for (int i = 0; i < VL; i++) a[i % 4] += v[i];
+    return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
 // ---- bf16 and f16 bit patterns; results equal bf16_from_f32, f16_to_f32, ... of dtype.h ----

@@ -1,0 +1,82 @@
+// vec_cross_entropy.c -- softmax cross entropy: two sweeps over a row of logits.
+//
+// Sweep 1 keeps for each lane the maximum so far and the sum of exp(x - maximum); a new maximum
+// rescales the sum, once a block of CE_BLOCK vectors. Sweep 2 overwrites x with the gradient and
+// finds the row in the cache.
+//
+// SPDX-License-Identifier: MIT
+#include "kernels/cpu/vec_ops.h"
+#include "kernels/cpu/vmath.h"
+
+#include <float.h>
+#include <math.h>
+
+enum { CE_BLOCK = 16 };
+
+// Fold `n` vectors into (top, sum). -FLT_MAX stands for "none yet": -infinity - -infinity is NaN.
+LT_INLINE void fold(VecF *top, VecF *sum, const VecF *x, int n)
+{
+    VecF m = *top;
+    for (int k = 0; k < n; k++) m = vec_max(m, x[k]);
+    VecF s = vec_set(0);
+    for (int k = 0; k < n; k++) s += vm_exp_neg(x[k] - m);
+    *sum = *sum * vm_exp_neg(*top - m) + s;
+    *top = m;
+}
+
+LT_INLINE void row_run(const CrossEntropyArgs *a, DType dt, int64_t n)
+{
+    enum { STEP = CE_BLOCK * VL };
+    const int64_t row = n * a->Vp, t = a->target[n], V = a->V;
+    VecF          top = vec_set(-FLT_MAX), sum = vec_set(0), x[CE_BLOCK];
+    int64_t       v = 0;
+    for (; v + STEP <= V; v += STEP) {
+        for (int k = 0; k < CE_BLOCK; k++) x[k] = vec_load_as(a->logits, dt, row + v + k * VL);
+        fold(&top, &sum, x, CE_BLOCK);
+    }
+    for (; v < V; v += VL) {
+        x[0] = vec_load_as_n(a->logits, dt, row + v, V - v, -INFINITY);
+        fold(&top, &sum, x, 1);
+    }
+    float peak = top[0];
+    for (int k = 1; k < VL; k++) peak = top[k] > peak ? top[k] : peak;
+    const VecF scaled = sum * vm_exp_neg(top - peak);
+    double     total  = 0;
+    for (int k = 0; k < VL; k++) total += (double)scaled[k];
+
+    const float xt = dtype_load(a->logits, dt, row + t);
+    a->loss[n]     = (float)(log(total) + (double)(peak - xt));
+    if (!a->want_grad) return;
+    const double each = (double)a->grad_scale / total;
+    const float  mul  = (float)each;
+    const float  dt_t = (float)((double)vm_exp_neg(vec_set(xt - peak))[0] * each - (double)a->grad_scale);
+    for (v = 0; v + VL <= V; v += VL) {
+        const VecF p = vm_exp_neg(vec_load_as(a->logits, dt, row + v) - peak);
+        vec_store_as(a->logits, dt, row + v, p * mul);
+    }
+    if (v < V) {
+        const VecF p = vm_exp_neg(vec_load_as_n(a->logits, dt, row + v, V - v, -INFINITY) - peak);
+        vec_store_as_n(a->logits, dt, row + v, V - v, p * mul);
+    }
+    dtype_store(a->logits, dt, row + t, dt_t);
+    for (v = V; v < a->Vp; v++) dtype_store(a->logits, dt, row + v, 0);
+}
+
+Status ISA_NAME(vec_cross_entropy)(const CrossEntropyArgs *a, OpCtx *cx, Err *err)
+{
+    (void)err;
+    const size_t bytes = dtype_bytes(a->dtype);
+#pragma omp parallel for num_threads(cx->device->threads) schedule(static) if (a->N > 1)
+    for (int64_t n = 0; n < a->N; n++) {
+        if (a->target[n] == TOKEN_IGNORE) {
+            a->loss[n] = 0;
+            if (a->want_grad)
+                memset((char *)a->logits + (size_t)(n * a->Vp) * bytes, 0, (size_t)a->Vp * bytes);
+        } else if (a->dtype == DTYPE_F32) {
+            row_run(a, DTYPE_F32, n);
+        } else {
+            row_run(a, a->dtype, n);
+        }
+    }
+    return ERR_NONE;
+}
