@@ -1,4 +1,4 @@
-// bpe_encode.c -- byte pair encoding of plain text: cut into pieces, look each up, merge the new ones.
+// bpe_encode.c -- byte pair encoding of plain text: cut it, look each piece up, merge new ones.
 //
 // Text repeats its words, so a cache in front of the merging does most of the work: a table of
 // 64-byte entries (one cache line), one for each hash value, the newer piece wins. It lives for one
@@ -13,18 +13,18 @@
 #include <string.h>
 
 enum {
-    KEY_BYTES   = 24, // pieces up to this length are cached
-    ENTRY_IDS   = 9,  // when they have at most this many ids
-    BATCH       = 256,
+    KEY_BYTES = 24, // pieces up to this length are cached
+    ENTRY_IDS = 9,  // when they have at most this many ids
+    BATCH = 256,
     CACHE_SMALL = 64,
     CACHE_LARGE = 1 << 15
 };
 
 typedef struct CacheEntry {
     uint64_t key[KEY_BYTES / 8];
-    int16_t  bytes; // 0: free
-    int16_t  n;
-    int32_t  id[ENTRY_IDS];
+    int16_t bytes; // 0: free
+    int16_t n;
+    int32_t id[ENTRY_IDS];
 } CacheEntry;
 _Static_assert(sizeof(CacheEntry) == 64, "one cache line");
 
@@ -36,11 +36,11 @@ static const uint8_t key_mask[2 * KEY_BYTES] = {
 
 typedef struct BpeEncoder {
     const Tokenizer *t;
-    CacheEntry      *cache;
-    uint64_t         cache_mask;
-    BpeScratch       scratch;
-    bool             lookup; // try the whole piece as one token first
-    TokenIds        *out;
+    CacheEntry *cache;
+    uint64_t cache_mask;
+    BpeScratch scratch;
+    bool lookup; // try the whole piece as one token first
+    TokenIds *out;
 } BpeEncoder;
 
 // A piece that is not in the cache.
@@ -68,8 +68,8 @@ static Status encode_cached(BpeEncoder *e, const uint8_t *piece, int64_t n, cons
     for (int i = 0; i < KEY_BYTES / 8; i++) key[i] &= mask[i];
 
     uint64_t h = (key[0] ^ (uint64_t)n << 56) * 0x9E3779B97F4A7C15u;
-    h          = (h ^ h >> 32 ^ key[1]) * 0xD6E8FEB86659FD93u;
-    h          = (h ^ h >> 32 ^ key[2]) * 0xD6E8FEB86659FD93u;
+    h = (h ^ h >> 32 ^ key[1]) * 0xD6E8FEB86659FD93u;
+    h = (h ^ h >> 32 ^ key[2]) * 0xD6E8FEB86659FD93u;
     CacheEntry *const c = &e->cache[(h >> 32) & e->cache_mask];
 
     TokenIds *const out = e->out;
@@ -87,7 +87,7 @@ static Status encode_cached(BpeEncoder *e, const uint8_t *piece, int64_t n, cons
         memcpy(c->key, key, KEY_BYTES);
         memcpy(c->id, out->id + first, (size_t)got * sizeof *c->id);
         c->bytes = (int16_t)n;
-        c->n     = (int16_t)got;
+        c->n = (int16_t)got;
     }
     return ERR_NONE;
 }
@@ -112,8 +112,8 @@ Status bpe_encode(const Tokenizer *t, const uint8_t *text, size_t bytes, TokenId
     if (bytes == 0) return ERR_NONE;
     size_t entries = CACHE_SMALL;
     while (entries < CACHE_LARGE && entries < bytes / 16) entries *= 2;
-    BpeEncoder e = {.t = t, .out = out, .cache_mask = entries - 1,
-                    .lookup = t->whole_first || t->regular};
+    BpeEncoder e = {
+        .t = t, .out = out, .cache_mask = entries - 1, .lookup = t->whole_first || t->regular};
     e.cache = mem_calloc(entries, sizeof *e.cache);
     if (!e.cache) return mem_err(err, entries * sizeof *e.cache, "the cache of words");
     // Most text has between three and five bytes to a token.

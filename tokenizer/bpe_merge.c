@@ -43,8 +43,8 @@ void bpe_scratch_free(BpeScratch *s)
 LT_INLINE void part_pair(const Tokenizer *t, Part *p, const Part *next)
 {
     const MergeSlot *m = merge_find(t, p->id, next->id);
-    p->priority        = m ? m->priority : NO_PRIORITY;
-    p->result          = m ? m->result : -1;
+    p->priority = m ? m->priority : NO_PRIORITY;
+    p->result = m ? m->result : -1;
 }
 
 static Status merge_short(const Tokenizer *t, const uint8_t *bytes, int n, TokenIds *out, Err *err)
@@ -54,17 +54,17 @@ static Status merge_short(const Tokenizer *t, const uint8_t *bytes, int n, Token
         part[i].id = t->byte_id[bytes[i]];
         if (i + 1 < n) {
             const MergeSlot *m = &t->byte_pair[bytes[i] << 8 | bytes[i + 1]];
-            part[i].priority   = m->priority;
-            part[i].result     = m->result;
+            part[i].priority = m->priority;
+            part[i].result = m->result;
         }
     }
     part[n - 1].priority = NO_PRIORITY;
     while (n > 1) {
-        int     best = 0;
-        int32_t low  = part[0].priority;
+        int best = 0;
+        int32_t low = part[0].priority;
         for (int i = 1; i < n - 1; i++)
             if (part[i].priority < low) {
-                low  = part[i].priority;
+                low = part[i].priority;
                 best = i;
             }
         if (low == NO_PRIORITY) break;
@@ -114,7 +114,7 @@ LT_INLINE bool node_pair(const Tokenizer *t, Node *node, int32_t at)
     const MergeSlot *m =
         node[at].next < 0 ? NULL : merge_find(t, node[at].id, node[node[at].next].id);
     node[at].priority = m ? m->priority : NO_PRIORITY;
-    node[at].result   = m ? m->result : -1;
+    node[at].result = m ? m->result : -1;
     return m != NULL;
 }
 
@@ -134,33 +134,36 @@ static Status merge_long(const Tokenizer *t, const uint8_t *bytes, int64_t n, Bp
         s->node_cap = n;
         s->heap_cap = heap_cap;
     }
-    Node      *node   = s->node;
-    HeapEntry *heap   = s->heap;
-    int64_t    heap_n = 0;
+    Node *node = s->node;
+    HeapEntry *heap = s->heap;
+    int64_t heap_n = 0;
     for (int32_t i = 0; i < (int32_t)n; i++) {
-        node[i] = (Node){.id = t->byte_id[bytes[i]], .prev = i - 1, .next = i + 1,
-                         .priority = NO_PRIORITY, .result = -1};
+        node[i] = (Node){.id = t->byte_id[bytes[i]],
+                         .prev = i - 1,
+                         .next = i + 1,
+                         .priority = NO_PRIORITY,
+                         .result = -1};
         if (i + 1 == n) {
             node[i].next = -1;
             break;
         }
         const MergeSlot *m = &t->byte_pair[bytes[i] << 8 | bytes[i + 1]];
-        node[i].priority   = m->priority;
-        node[i].result     = m->result;
+        node[i].priority = m->priority;
+        node[i].result = m->result;
         if (m->priority != NO_PRIORITY) heap[heap_n++] = (HeapEntry){m->priority, i};
     }
     for (int64_t i = heap_n / 2; i-- > 0;) sift_down(heap, heap_n, i);
 
     while (heap_n > 0) {
         const HeapEntry e = heap[0];
-        heap[0]           = heap[--heap_n];
+        heap[0] = heap[--heap_n];
         if (heap_n > 1) sift_down(heap, heap_n, 0);
         Node *const a = &node[e.at];
         if (a->id < 0 || a->priority != e.priority) continue;
         const int32_t gone = a->next;
-        a->id              = a->result;
-        a->next            = node[gone].next;
-        node[gone].id      = -1;
+        a->id = a->result;
+        a->next = node[gone].next;
+        node[gone].id = -1;
         if (a->next >= 0) node[a->next].prev = e.at;
         const int32_t changed[2] = {e.at, a->prev};
         for (int k = 0; k < 2; k++)

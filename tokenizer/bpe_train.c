@@ -6,8 +6,8 @@
 // places where it occurs; both are kept exact:
 //
 //     symbols      l o w _ | l o w e r | ...        next[], prev[] skip merged-away positions
-//     pair (l,o)   count 9, first place 0           chain_next[], chain_prev[]: a list through the
-//                                                   places themselves, for each is in one pair only
+//     pair (l,o)   count 9, first place 0           chain_next[], chain_prev[]: a list through
+//                                                   the places, for each is in one pair only
 //
 // A merge visits the places of its pair and touches their neighbours: all merges together are linear
 // in the distinct text. A heap finds the best pair; the counts in it may be out of date (too large,
@@ -39,8 +39,8 @@ typedef struct Place { // a position in the text of distinct pieces
 typedef struct Pair {
     int32_t left, right;
     int64_t count;
-    int32_t first;  // place
-    bool    fresh;  // the current merge added a place
+    int32_t first; // place
+    bool fresh;    // the current merge added a place
 } Pair;
 
 typedef struct HeapEntry {
@@ -49,19 +49,19 @@ typedef struct HeapEntry {
 } HeapEntry;
 
 typedef struct Trainer {
-    WordCount  words;
-    Place     *place;
-    int32_t    place_n;
-    Pair      *pair;
-    int32_t    pair_n, pair_cap;
-    int32_t   *slot; // (left, right) -> pair, open addressing
-    uint64_t   slot_mask;
+    WordCount words;
+    Place *place;
+    int32_t place_n;
+    Pair *pair;
+    int32_t pair_n, pair_cap;
+    int32_t *slot; // (left, right) -> pair, open addressing
+    uint64_t slot_mask;
     HeapEntry *heap;
-    int64_t    heap_n, heap_cap;
-    int32_t   *todo; // places of the pair being merged
-    int64_t    todo_cap;
-    int32_t   *fresh; // pairs that the current merge made or made larger
-    int64_t    fresh_n, fresh_cap;
+    int64_t heap_n, heap_cap;
+    int32_t *todo; // places of the pair being merged
+    int64_t todo_cap;
+    int32_t *fresh; // pairs that the current merge made or made larger
+    int64_t fresh_n, fresh_cap;
 } Trainer;
 
 static void trainer_free(Trainer *t)
@@ -80,9 +80,9 @@ static Status grow(void **p, int64_t *cap, int64_t need, size_t size, Err *err)
 {
     if (need <= *cap) return ERR_NONE;
     const int64_t more = LT_MAX(need, LT_MAX(1024, 2 * *cap));
-    void         *q    = mem_realloc(*p, (size_t)more * size);
+    void *q = mem_realloc(*p, (size_t)more * size);
     if (!q) return mem_err(err, (size_t)more * size, "tokenizer training");
-    *p   = q;
+    *p = q;
     *cap = more;
     return ERR_NONE;
 }
@@ -100,7 +100,7 @@ static Status heap_push(Trainer *t, int32_t pair, Err *err)
 {
     TRY(grow((void **)&t->heap, &t->heap_cap, t->heap_n + 1, sizeof *t->heap, err));
     const HeapEntry e = {t->pair[pair].count, pair};
-    int64_t         i = t->heap_n++;
+    int64_t i = t->heap_n++;
     for (; i > 0 && before(t, e, t->heap[(i - 1) / 2]); i = (i - 1) / 2)
         t->heap[i] = t->heap[(i - 1) / 2];
     t->heap[i] = e;
@@ -110,7 +110,7 @@ static Status heap_push(Trainer *t, int32_t pair, Err *err)
 static void heap_down(Trainer *t)
 {
     const HeapEntry e = t->heap[0];
-    int64_t         i = 0;
+    int64_t i = 0;
     for (int64_t c; (c = 2 * i + 1) < t->heap_n; i = c) {
         if (c + 1 < t->heap_n && before(t, t->heap[c + 1], t->heap[c])) c++;
         if (!before(t, t->heap[c], e)) break;
@@ -124,7 +124,7 @@ static int32_t heap_best(Trainer *t)
 {
     while (t->heap_n > 0) {
         HeapEntry *const top = &t->heap[0];
-        const Pair      *p   = &t->pair[top->pair];
+        const Pair *p = &t->pair[top->pair];
         if (top->count == p->count && p->count >= 2) return top->pair;
         if (p->count >= 2) {
             top->count = p->count; // it has shrunk since it was queued
@@ -145,11 +145,12 @@ static Status pair_slots(Trainer *t, uint64_t slots, Err *err)
     if (!slot) return mem_err(err, slots * sizeof *slot, "tokenizer training");
     mem_free(t->slot);
     memset(slot, 0xFF, slots * sizeof *slot);
-    t->slot      = slot;
+    t->slot = slot;
     t->slot_mask = slots - 1;
     for (int32_t k = 0; k < t->pair_n; k++) {
         const Pair *p = &t->pair[k];
-        uint64_t    i = hash_pair((uint64_t)(uint32_t)p->left << 32 | (uint32_t)p->right) & t->slot_mask;
+        uint64_t i =
+            hash_pair((uint64_t)(uint32_t)p->left << 32 | (uint32_t)p->right) & t->slot_mask;
         while (slot[i] >= 0) i = (i + 1) & t->slot_mask;
         slot[i] = k;
     }
@@ -168,10 +169,10 @@ static Status pair_of(Trainer *t, int32_t left, int32_t right, int32_t *out, Err
     }
     int64_t cap = t->pair_cap;
     TRY(grow((void **)&t->pair, &cap, (int64_t)t->pair_n + 1, sizeof *t->pair, err));
-    t->pair_cap           = (int32_t)cap;
-    t->pair[t->pair_n]    = (Pair){.left = left, .right = right, .first = NONE};
-    t->slot[i]            = t->pair_n;
-    *out                  = t->pair_n++;
+    t->pair_cap = (int32_t)cap;
+    t->pair[t->pair_n] = (Pair){.left = left, .right = right, .first = NONE};
+    t->slot[i] = t->pair_n;
+    *out = t->pair_n++;
     if (2 * (uint64_t)t->pair_n > t->slot_mask) TRY(pair_slots(t, 2 * (t->slot_mask + 1), err));
     return ERR_NONE;
 }
@@ -199,7 +200,7 @@ static Status place_join(Trainer *t, int32_t i, Err *err)
     int32_t k;
     TRY(pair_of(t, p->id, t->place[p->next].id, &k, err));
     Pair *const q = &t->pair[k];
-    p->pair       = k;
+    p->pair = k;
     p->chain_prev = NONE;
     p->chain_next = q->first;
     if (q->first != NONE) t->place[q->first].chain_prev = i;
@@ -229,7 +230,8 @@ static Status trainer_start(Trainer *t, const Tokenizer *vocab, Err *err)
     for (int64_t w = 0; w < t->words.n; w++) total += t->words.word[w].bytes;
     if (total > INT32_MAX || t->words.n > INT32_MAX)
         return err_set(err, ERR_UNSUPPORTED,
-                       "the text has %" PRId64 " bytes of distinct words, more than a tokenizer can be "
+                       "the text has %" PRId64
+                       " bytes of distinct words, more than a tokenizer can be "
                        "trained on; train on a part of it",
                        total);
     t->place = mem_alloc((size_t)total * sizeof *t->place);
@@ -239,9 +241,11 @@ static Status trainer_start(Trainer *t, const Tokenizer *vocab, Err *err)
         const Word *word = &t->words.word[w];
         for (int64_t k = 0; k < word->bytes; k++) {
             const int32_t i = t->place_n++;
-            t->place[i]     = (Place){.id = vocab->byte_id[word->text[k]], .pair = NONE,
-                                      .prev = k > 0 ? i - 1 : NONE,
-                                      .next = k + 1 < word->bytes ? i + 1 : NONE, .word = (int32_t)w};
+            t->place[i] = (Place){.id = vocab->byte_id[word->text[k]],
+                                  .pair = NONE,
+                                  .prev = k > 0 ? i - 1 : NONE,
+                                  .next = k + 1 < word->bytes ? i + 1 : NONE,
+                                  .word = (int32_t)w};
         }
     }
     for (int32_t i = 0; i < t->place_n; i++) TRY(place_join(t, i, err));
@@ -262,17 +266,18 @@ static Status merge_pair(Trainer *t, int32_t best, int32_t id, Err *err)
         t->todo[n++] = i;
     }
     // In "aaa" the first two a's are the ones to merge, not the last two.
-    if (t->pair[best].left == t->pair[best].right) qsort(t->todo, (size_t)n, sizeof *t->todo, by_place);
+    if (t->pair[best].left == t->pair[best].right)
+        qsort(t->todo, (size_t)n, sizeof *t->todo, by_place);
     for (int64_t k = 0; k < n; k++) {
         const int32_t i = t->todo[k];
-        Place *const  p = &t->place[i];
+        Place *const p = &t->place[i];
         if (p->pair != best) continue; // its symbol went into the merge on its left
         const int32_t gone = p->next, prev = p->prev, next = t->place[gone].next;
         place_leave(t, i);
         place_leave(t, gone);
         if (prev != NONE) place_leave(t, prev);
-        p->id             = id;
-        p->next           = next;
+        p->id = id;
+        p->next = next;
         t->place[gone].id = NONE;
         if (next != NONE) t->place[next].prev = i;
         TRY(place_join(t, i, err));
@@ -284,21 +289,23 @@ static Status merge_pair(Trainer *t, int32_t best, int32_t id, Err *err)
 static Status train(Trainer *t, Tokenizer *vocab, int64_t vocab_size, Err *err)
 {
     TRY(trainer_start(t, vocab, err));
-    Buf    bytes = {0};
-    Status s     = ERR_NONE;
+    Buf bytes = {0};
+    Status s = ERR_NONE;
     while (vocab->n < vocab_size - 1 && s == ERR_NONE) {
         const int32_t best = heap_best(t);
         if (best == NONE) break;
-        const int32_t id = (int32_t)vocab->n, left = t->pair[best].left, right = t->pair[best].right;
+        const int32_t id = (int32_t)vocab->n, left = t->pair[best].left,
+                      right = t->pair[best].right;
         buf_clear(&bytes);
         s = buf_append(&bytes, token_bytes(vocab, left), (size_t)vocab->token[left].bytes, err);
         if (s == ERR_NONE)
-            s = buf_append(&bytes, token_bytes(vocab, right), (size_t)vocab->token[right].bytes, err);
-        // Two different pairs may spell the same token: it is one token, and both pairs merge to it.
+            s = buf_append(&bytes, token_bytes(vocab, right), (size_t)vocab->token[right].bytes,
+                           err);
+        // Two different pairs may spell the same token: it is one token, both pairs merge to it.
         int32_t result = s == ERR_NONE ? vocab_find(vocab, bytes.data, bytes.len) : NONE;
         if (s == ERR_NONE && result < 0) {
             result = id;
-            s      = vocab_add(vocab, id, bytes.data, bytes.len, TOKEN_PLAIN, err);
+            s = vocab_add(vocab, id, bytes.data, bytes.len, TOKEN_PLAIN, err);
         }
         if (s == ERR_NONE) s = merge_add(vocab, left, right, result, (int32_t)vocab->merge_n, err);
         if (s == ERR_NONE) s = merge_pair(t, best, result, err);
@@ -309,19 +316,21 @@ static Status train(Trainer *t, Tokenizer *vocab, int64_t vocab_size, Err *err)
     return vocab_add(vocab, vocab->n, end_token, sizeof end_token - 1, TOKEN_SPECIAL, err);
 }
 
-Status bpe_train(Tokenizer **out, const TokenizerTrain *how, const uint8_t *text, size_t bytes, Err *err)
+Status bpe_train(Tokenizer **out, const TokenizerTrain *how, const uint8_t *text, size_t bytes,
+                 Err *err)
 {
     PretokenPattern pattern = PRETOKEN_GPT2;
     if (how->pattern && *how->pattern && !pretoken_by_name(how->pattern, &pattern))
         return err_set(err, ERR_USAGE, "no pattern is called \"%s\"", how->pattern);
     if (how->vocab_size < 257 || how->vocab_size > TOKEN_MAX_ID) {
-        err_hint(err, "256 ids are the single bytes and one is the end token; 4096 suits a small model");
+        err_hint(err,
+                 "256 ids are the single bytes and one is the end token; 4096 suits a small model");
         return err_set(err, ERR_USAGE, "vocab_size %" PRId64 " is not between 257 and %d",
                        how->vocab_size, TOKEN_MAX_ID);
     }
-    Tokenizer *vocab   = NULL;
-    Trainer    trainer = {0};
-    Status     s       = tokenizer_new(&vocab, KIND_BPE, pattern, err);
+    Tokenizer *vocab = NULL;
+    Trainer trainer = {0};
+    Status s = tokenizer_new(&vocab, KIND_BPE, pattern, err);
     for (int id = 0; id < 256 && s == ERR_NONE; id++) {
         vocab->byte_id[byte_map_order[id]] = id;
         s = vocab_add(vocab, id, &byte_map_order[id], 1, TOKEN_PLAIN, err);

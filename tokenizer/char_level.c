@@ -21,14 +21,14 @@ Status char_train(Tokenizer **out, const uint8_t *text, size_t bytes, Err *err)
     const uint8_t *p = text, *const end = text + bytes;
     for (int len; p < end; p += len) seen[utf8_decode(p, end, &len)] = true;
 
-    Tokenizer *t  = NULL;
-    Status     s  = tokenizer_new(&t, KIND_CHAR, PRETOKEN_NONE, err);
-    int64_t    id = 0;
+    Tokenizer *t = NULL;
+    Status s = tokenizer_new(&t, KIND_CHAR, PRETOKEN_NONE, err);
+    int64_t id = 0;
     for (uint32_t cp = 0; cp < CHARS && s == ERR_NONE; cp++) {
         if (!seen[cp]) continue;
-        uint8_t   utf8[4];
+        uint8_t utf8[4];
         const int len = utf8_encode(cp, utf8);
-        s             = vocab_add(t, id++, utf8, (size_t)len, TOKEN_PLAIN, err);
+        s = vocab_add(t, id++, utf8, (size_t)len, TOKEN_PLAIN, err);
     }
     mem_free(seen);
     if (s == ERR_NONE) s = tokenizer_finish(t, err);
@@ -40,25 +40,26 @@ Status char_train(Tokenizer **out, const uint8_t *text, size_t bytes, Err *err)
     return ERR_NONE;
 }
 
-Status char_encode(const Tokenizer *t, const uint8_t *text, size_t bytes, size_t offset, TokenIds *out,
-                   Err *err)
+Status char_encode(const Tokenizer *t, const uint8_t *text, size_t bytes, size_t offset,
+                   TokenIds *out, Err *err)
 {
     TRY(token_ids_reserve(out, (int64_t)(bytes / 2) + 16, err));
     const uint8_t *p = text, *const end = text + bytes;
     for (int len; p < end; p += len) {
         const uint32_t cp = utf8_decode(p, end, &len);
-        const int32_t  id = cp < 0x80 ? t->byte_id[cp] : vocab_find(t, p, (size_t)len);
+        const int32_t id = cp < 0x80 ? t->byte_id[cp] : vocab_find(t, p, (size_t)len);
         if (id < 0) {
             const size_t at = offset + (size_t)(p - text);
             if (cp >= UTF8_INVALID)
-                return err_set(err, ERR_FORMAT, "byte 0x%02X at offset %zu is not in the vocabulary",
-                               *p, at);
+                return err_set(err, ERR_FORMAT,
+                               "byte 0x%02X at offset %zu is not in the vocabulary", *p, at);
             if (cp < 0x20 || cp == 0x7F)
                 return err_set(err, ERR_FORMAT,
-                               "character U+%04" PRIX32 " at offset %zu is not in the vocabulary", cp,
-                               at);
+                               "character U+%04" PRIX32 " at offset %zu is not in the vocabulary",
+                               cp, at);
             return err_set(err, ERR_FORMAT,
-                           "character '%.*s' (U+%04" PRIX32 ") at offset %zu is not in the vocabulary",
+                           "character '%.*s' (U+%04" PRIX32
+                           ") at offset %zu is not in the vocabulary",
                            len, (const char *)p, cp, at);
         }
         TRY(token_ids_push(out, id, err));

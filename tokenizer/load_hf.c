@@ -2,8 +2,8 @@
 // encoder.json) with merges.txt (vocab.bpe).
 //
 // Taken: byte-level BPE (merges as "a b" or ["a", "b"]; added tokens; the pre-tokenisers ByteLevel,
-// and Split by an expression pretoken.h knows, followed by ByteLevel), and lathe's character level:
-// BPE over single characters without merges and without a pre-tokeniser. Whatever else a file asks
+// and Split by an expression pretoken.h knows, followed by ByteLevel), and lathe's character
+// level: BPE over single characters without merges and without a pre-tokeniser. Whatever else a file asks
 // for would change ids, and is refused by name. Post-processors are not run: encoding adds no special
 // tokens.
 //
@@ -24,14 +24,19 @@
 static Status json_parse(json_t **out, const Buf *text, Err *err)
 {
     json_error_t e;
-    *out = json_loadb(text->data ? text->data : "", text->len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
-                      &e);
-    if (!*out) return err_set(err, ERR_FORMAT, "not JSON: %s, line %d column %d", e.text, e.line, e.column);
+    *out = json_loadb(text->data ? text->data : "", text->len,
+                      JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    if (!*out)
+        return err_set(err, ERR_FORMAT, "not JSON: %s, line %d column %d", e.text, e.line,
+                       e.column);
     return ERR_NONE;
 }
 
 // Members that must have one value, or be absent or null.
-static bool is_off(const json_t *v) { return !v || json_is_null(v) || json_is_false(v); }
+static bool is_off(const json_t *v)
+{
+    return !v || json_is_null(v) || json_is_false(v);
+}
 
 static bool is_empty(const json_t *v)
 {
@@ -68,13 +73,14 @@ static Status check_vocab(const json_t *vocab, Err *err)
 // The entries that are not there yet as added tokens.
 static Status add_vocab(Tokenizer *t, json_t *vocab, Err *err)
 {
-    Buf         bytes = {0};
-    Status      s     = ERR_NONE;
+    Buf bytes = {0};
+    Status s = ERR_NONE;
     const char *key;
-    json_t     *v;
-    json_object_foreach(vocab, key, v) {
-        int32_t      id = 0;
-        const size_t n  = strlen(key);
+    json_t *v;
+    json_object_foreach(vocab, key, v)
+    {
+        int32_t id = 0;
+        const size_t n = strlen(key);
         buf_clear(&bytes);
         s = vocab_id(v, key, &id, err);
         if (s == ERR_NONE) s = buf_reserve(&bytes, n, err);
@@ -95,16 +101,17 @@ static Status add_vocab(Tokenizer *t, json_t *vocab, Err *err)
 
 typedef struct MergeReader {
     Tokenizer *t;
-    json_t    *vocab;
-    Buf        key;
-    int32_t    n; // merges so far
+    json_t *vocab;
+    Buf key;
+    int32_t n; // merges so far
 } MergeReader;
 
-static Status merge_name(MergeReader *r, const char *a, size_t an, const char *b, size_t bn, Err *err)
+static Status merge_name(MergeReader *r, const char *a, size_t an, const char *b, size_t bn,
+                         Err *err)
 {
     const struct {
         const char *text[2];
-        size_t      len[2];
+        size_t len[2];
     } names[3] = {{{a, ""}, {an, 0}}, {{b, ""}, {bn, 0}}, {{a, b}, {an, bn}}};
     int32_t id[3];
     for (int i = 0; i < 3; i++) {
@@ -113,9 +120,10 @@ static Status merge_name(MergeReader *r, const char *a, size_t an, const char *b
         TRY(buf_append(&r->key, names[i].text[1], names[i].len[1], err));
         const json_t *v = json_object_get(r->vocab, r->key.data);
         if (!v || r->key.len == 0)
-            return err_set(err, ERR_FORMAT,
-                           "merge %d (\"%.*s\" \"%.*s\") names \"%.80s\", which is not in the vocabulary",
-                           r->n + 1, (int)LT_MIN(an, 80), a, (int)LT_MIN(bn, 80), b, r->key.data);
+            return err_set(
+                err, ERR_FORMAT,
+                "merge %d (\"%.*s\" \"%.*s\") names \"%.80s\", which is not in the vocabulary",
+                r->n + 1, (int)LT_MIN(an, 80), a, (int)LT_MIN(bn, 80), b, r->key.data);
         TRY(vocab_id(v, r->key.data, &id[i], err));
     }
     TRY(vocab_make_plain(r->t, id[2], err));
@@ -126,8 +134,9 @@ static Status merge_line(MergeReader *r, const char *line, size_t n, Err *err)
 {
     const char *space = memchr(line, ' ', n);
     if (!space || memchr(space + 1, ' ', (size_t)(line + n - space - 1)))
-        return err_set(err, ERR_FORMAT, "merge %d (\"%.*s\") is not two tokens with a space between",
-                       r->n + 1, (int)LT_MIN(n, 80), line);
+        return err_set(err, ERR_FORMAT,
+                       "merge %d (\"%.*s\") is not two tokens with a space between", r->n + 1,
+                       (int)LT_MIN(n, 80), line);
     const size_t left = (size_t)(space - line);
     return merge_name(r, line, left, space + 1, n - left - 1, err);
 }
@@ -135,9 +144,10 @@ static Status merge_line(MergeReader *r, const char *line, size_t n, Err *err)
 static Status merge_array(MergeReader *r, const json_t *merges, Err *err)
 {
     if (!json_is_array(merges)) return err_set(err, ERR_FORMAT, "\"merges\" is not an array");
-    size_t  i;
+    size_t i;
     json_t *m;
-    json_array_foreach(merges, i, m) {
+    json_array_foreach(merges, i, m)
+    {
         const json_t *a = json_array_get(m, 0), *b = json_array_get(m, 1);
         if (json_is_string(m))
             TRY(merge_line(r, json_string_value(m), json_string_length(m), err));
@@ -145,7 +155,8 @@ static Status merge_array(MergeReader *r, const json_t *merges, Err *err)
             TRY(merge_name(r, json_string_value(a), json_string_length(a), json_string_value(b),
                            json_string_length(b), err));
         else
-            return err_set(err, ERR_FORMAT, "merge %zu is neither a string nor a pair of strings", i + 1);
+            return err_set(err, ERR_FORMAT, "merge %zu is neither a string nor a pair of strings",
+                           i + 1);
     }
     return ERR_NONE;
 }
@@ -154,9 +165,9 @@ static Status merge_lines(MergeReader *r, const Buf *text, Err *err)
 {
     const char *p = text->data, *const end = p + text->len;
     for (bool first = true; p < end; first = false) {
-        const char *eol  = memchr(p, '\n', (size_t)(end - p));
+        const char *eol = memchr(p, '\n', (size_t)(end - p));
         const char *stop = eol ? eol : end;
-        size_t      n    = (size_t)(stop - p);
+        size_t n = (size_t)(stop - p);
         if (n > 0 && p[n - 1] == '\r') n--;
         const bool version = first && n >= 8 && memcmp(p, "#version", 8) == 0;
         if (n > 0 && !version) TRY(merge_line(r, p, n, err));
@@ -169,25 +180,27 @@ static Status merge_lines(MergeReader *r, const Buf *text, Err *err)
 
 static Status read_split(const json_t *v, PretokenPattern *out, Err *err)
 {
-    const char *regex    = json_string_value(json_object_get(json_object_get(v, "pattern"), "Regex"));
+    const char *regex = json_string_value(json_object_get(json_object_get(v, "pattern"), "Regex"));
     const char *behavior = json_string_value(json_object_get(v, "behavior"));
-    const bool  invert   = json_is_true(json_object_get(v, "invert"));
+    const bool invert = json_is_true(json_object_get(v, "invert"));
     if (!regex)
         return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer Split has no regular expression");
     if (!behavior || strcmp(behavior, invert ? "Removed" : "Isolated") != 0)
         return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer Split behaves as \"%s\"%s",
                        behavior ? behavior : "", invert ? ", inverted" : "");
     if (!pretoken_by_regex(regex, out))
-        return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer splits by an unknown expression: %.400s",
-                       regex);
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the pre-tokenizer splits by an unknown expression: %.400s", regex);
     return ERR_NONE;
 }
 
 // One step of the pre-tokenisation; *split and *bytes say what came before.
-static Status read_step(const json_t *v, PretokenPattern *pattern, bool *split, bool *bytes, Err *err)
+static Status read_step(const json_t *v, PretokenPattern *pattern, bool *split, bool *bytes,
+                        Err *err)
 {
     const char *type = type_of(v);
-    if (*bytes) return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer %s comes after ByteLevel", type);
+    if (*bytes)
+        return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer %s comes after ByteLevel", type);
     if (strcmp(type, "Split") == 0) {
         if (*split) return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer splits twice");
         *split = true;
@@ -197,8 +210,9 @@ static Status read_step(const json_t *v, PretokenPattern *pattern, bool *split, 
         return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer %s is not supported", type);
     *bytes = true;
     if (!is_off(json_object_get(v, "add_prefix_space")))
-        return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer puts a space before the text "
-                                             "(add_prefix_space)");
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the pre-tokenizer puts a space before the text "
+                       "(add_prefix_space)");
     const json_t *regex = json_object_get(v, "use_regex");
     if (regex && !json_is_true(regex)) return ERR_NONE;
     if (*split) return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer splits twice");
@@ -212,14 +226,16 @@ static Status read_pretokenizer(const json_t *v, PretokenPattern *pattern, Err *
     *pattern = PRETOKEN_NONE;
     if (strcmp(type_of(v), "Sequence") == 0) {
         const json_t *list = json_object_get(v, "pretokenizers");
-        size_t        i;
-        json_t       *step;
+        size_t i;
+        json_t *step;
         json_array_foreach(list, i, step) TRY(read_step(step, pattern, &split, &bytes, err));
     } else {
         TRY(read_step(v, pattern, &split, &bytes, err));
     }
-    if (!bytes) return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer has no ByteLevel: only "
-                                                     "byte-level BPE can be read");
+    if (!bytes)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the pre-tokenizer has no ByteLevel: only "
+                       "byte-level BPE can be read");
     return ERR_NONE;
 }
 
@@ -229,21 +245,23 @@ static Status read_added(Tokenizer *t, const json_t *list, Err *err)
 {
     if (!list || json_is_null(list)) return ERR_NONE;
     if (!json_is_array(list)) return err_set(err, ERR_FORMAT, "\"added_tokens\" is not an array");
-    size_t  i;
+    size_t i;
     json_t *a;
-    json_array_foreach(list, i, a) {
+    json_array_foreach(list, i, a)
+    {
         const json_t *content = json_object_get(a, "content"), *id = json_object_get(a, "id");
         if (!json_is_string(content) || !json_is_integer(id))
             return err_set(err, ERR_FORMAT, "added token %zu has no content or no id", i);
-        const char *text    = json_string_value(content);
-        const bool  special = json_is_true(json_object_get(a, "special"));
-        const bool  strip   = !is_off(json_object_get(a, "lstrip")) ||
+        const char *text = json_string_value(content);
+        const bool special = json_is_true(json_object_get(a, "special"));
+        const bool strip = !is_off(json_object_get(a, "lstrip")) ||
                            !is_off(json_object_get(a, "rstrip")) ||
                            !is_off(json_object_get(a, "single_word"));
         if (strip && !special)
             return err_set(err, ERR_UNSUPPORTED,
                            "the added token \"%.60s\" depends on the text around it", text);
-        const uint32_t flags = (special ? TOKEN_SPECIAL : TOKEN_ALWAYS) | (strip ? TOKEN_STRIP : 0u);
+        const uint32_t flags =
+            (special ? TOKEN_SPECIAL : TOKEN_ALWAYS) | (strip ? TOKEN_STRIP : 0u);
         TRY(vocab_add(t, json_integer_value(id), text, json_string_length(content), flags, err));
     }
     return ERR_NONE;
@@ -254,7 +272,7 @@ static Status read_bpe(Tokenizer *t, json_t *root, json_t *model, Err *err)
     TRY(read_added(t, json_object_get(root, "added_tokens"), err));
     MergeReader r = {.t = t, .vocab = json_object_get(model, "vocab")};
     t->whole_first = json_is_true(json_object_get(model, "ignore_merges"));
-    Status s       = add_vocab(t, r.vocab, err);
+    Status s = add_vocab(t, r.vocab, err);
     if (s == ERR_NONE) s = merge_array(&r, json_object_get(model, "merges"), err);
     for (int32_t id = 0; id < t->n && s == ERR_NONE && t->whole_first; id++)
         if (t->token[id].flags == TOKEN_USED) s = vocab_make_plain(t, id, err);
@@ -265,13 +283,14 @@ static Status read_bpe(Tokenizer *t, json_t *root, json_t *model, Err *err)
 static Status read_char(Tokenizer *t, json_t *vocab, Err *err)
 {
     const char *key;
-    json_t     *v;
-    json_object_foreach(vocab, key, v) {
-        const size_t   n   = strlen(key);
+    json_t *v;
+    json_object_foreach(vocab, key, v)
+    {
+        const size_t n = strlen(key);
         const uint8_t *utf = (const uint8_t *)key;
-        int32_t        id  = 0;
-        int            len = 0;
-        uint8_t        byte;
+        int32_t id = 0;
+        int len = 0;
+        uint8_t byte;
         TRY(vocab_id(v, key, &id, err));
         if (char_byte_name(key, n, &byte)) {
             TRY(vocab_add(t, id, &byte, 1, TOKEN_PLAIN, err));
@@ -279,9 +298,11 @@ static Status read_char(Tokenizer *t, json_t *vocab, Err *err)
         }
         if (n > 0) (void)utf8_decode(utf, utf + n, &len);
         if (n == 0 || (size_t)len != n)
-            return err_set(err, ERR_UNSUPPORTED,
-                           "no pre-tokenizer, and the token \"%.60s\" is not one character: neither "
-                           "byte-level BPE nor character level", key);
+            return err_set(
+                err, ERR_UNSUPPORTED,
+                "no pre-tokenizer, and the token \"%.60s\" is not one character: neither "
+                "byte-level BPE nor character level",
+                key);
         TRY(vocab_add(t, id, key, n, TOKEN_PLAIN, err));
     }
     return ERR_NONE;
@@ -294,7 +315,8 @@ static Status check_model(const json_t *root, const json_t *model, Err *err)
     if (!json_is_object(model))
         return err_set(err, ERR_FORMAT, "not a tokenizer.json: it has no \"model\"");
     if (json_object_get(model, "type") && strcmp(type_of(model), "BPE") != 0)
-        return err_set(err, ERR_UNSUPPORTED, "the model is %s; only BPE can be read", type_of(model));
+        return err_set(err, ERR_UNSUPPORTED, "the model is %s; only BPE can be read",
+                       type_of(model));
     TRY(check_vocab(json_object_get(model, "vocab"), err));
     for (size_t i = 0; i < LT_COUNT(must_be_off); i++) {
         const json_t *v = json_object_get(model, must_be_off[i]);
@@ -305,22 +327,24 @@ static Status check_model(const json_t *root, const json_t *model, Err *err)
         if (!is_empty(json_object_get(model, must_be_empty[i])))
             return err_set(err, ERR_UNSUPPORTED, "the model sets \"%s\"", must_be_empty[i]);
     const json_t *normal = json_object_get(root, "normalizer");
-    const json_t *steps  = json_object_get(normal, "normalizers");
+    const json_t *steps = json_object_get(normal, "normalizers");
     if (!is_off(normal) && !(json_is_array(steps) && json_array_size(steps) == 0))
-        return err_set(err, ERR_UNSUPPORTED, "the normalizer %s would change the text", type_of(normal));
+        return err_set(err, ERR_UNSUPPORTED, "the normalizer %s would change the text",
+                       type_of(normal));
     return ERR_NONE;
 }
 
 static Status read_root(Tokenizer **t, json_t *root, Err *err)
 {
-    json_t       *model = json_object_get(root, "model");
-    const json_t *pre   = json_object_get(root, "pre_tokenizer");
+    json_t *model = json_object_get(root, "model");
+    const json_t *pre = json_object_get(root, "pre_tokenizer");
     TRY(check_model(root, model, err));
     if (is_off(pre)) {
         const json_t *merges = json_object_get(model, "merges");
         if (!json_is_array(merges) || json_array_size(merges) > 0)
-            return err_set(err, ERR_UNSUPPORTED, "there is no pre-tokenizer: only byte-level BPE can "
-                                                 "be read");
+            return err_set(err, ERR_UNSUPPORTED,
+                           "there is no pre-tokenizer: only byte-level BPE can "
+                           "be read");
         TRY(tokenizer_new(t, KIND_CHAR, PRETOKEN_NONE, err));
         TRY(read_char(*t, json_object_get(model, "vocab"), err));
         return tokenizer_finish(*t, err);
@@ -339,7 +363,7 @@ Status load_hf_json(Tokenizer **out, const Buf *json, Err *err)
     json_t *root;
     TRY(json_parse(&root, json, err));
     Tokenizer *t = NULL;
-    Status     s = read_root(&t, root, err);
+    Status s = read_root(&t, root, err);
     json_decref(root);
     if (s != ERR_NONE) {
         tokenizer_close(t);
@@ -351,12 +375,13 @@ Status load_hf_json(Tokenizer **out, const Buf *json, Err *err)
 
 // vocab.json + merges.txt ------------------------------------------------------------------------
 
-static Status read_two(Tokenizer **t, PretokenPattern pattern, json_t *vocab, const Buf *merges, Err *err)
+static Status read_two(Tokenizer **t, PretokenPattern pattern, json_t *vocab, const Buf *merges,
+                       Err *err)
 {
     TRY(check_vocab(vocab, err));
     TRY(tokenizer_new(t, KIND_BPE, pattern, err));
     MergeReader r = {.t = *t, .vocab = vocab};
-    Status      s = add_vocab(*t, vocab, err);
+    Status s = add_vocab(*t, vocab, err);
     if (s == ERR_NONE) s = merge_lines(&r, merges, err);
     buf_free(&r.key);
     if (s != ERR_NONE) return s;
@@ -368,10 +393,10 @@ static Status read_two(Tokenizer **t, PretokenPattern pattern, json_t *vocab, co
 Status load_gpt2_files(Tokenizer **out, const char *vocab_path, const char *merges_path,
                        PretokenPattern pattern, Err *err)
 {
-    Buf        json = {0}, merges = {0};
-    json_t    *vocab = NULL;
-    Tokenizer *t     = NULL;
-    Status     s     = file_read(vocab_path, &json, err);
+    Buf json = {0}, merges = {0};
+    json_t *vocab = NULL;
+    Tokenizer *t = NULL;
+    Status s = file_read(vocab_path, &json, err);
     if (s == ERR_NONE) s = file_read(merges_path, &merges, err);
     if (s == ERR_NONE) s = json_parse(&vocab, &json, err);
     if (s == ERR_NONE) s = read_two(&t, pattern, vocab, &merges, err);

@@ -2,7 +2,7 @@
 //
 // Ranks are ids. Merges are not listed: any two tokens whose bytes together are a token merge, the
 // smallest rank first. Neither the pattern nor the special tokens are in the file; both follow from
-// the number of ranks, or the caller names the pattern, and then the end token follows the last rank.
+// the number of ranks, or the caller names the pattern and the end token follows the last rank.
 //
 // SPDX-License-Identifier: MIT
 #include "tokenizer/tokenizer_impl.h"
@@ -24,10 +24,10 @@ static int base64_digit(char c)
 static int64_t base64_read(const char *p, size_t n, uint8_t *out)
 {
     if (n == 0 || n % 4) return -1;
-    const size_t pad   = p[n - 1] != '=' ? 0 : p[n - 2] != '=' ? 1 : 2;
-    int64_t      bytes = 0;
+    const size_t pad = p[n - 1] != '=' ? 0 : p[n - 2] != '=' ? 1 : 2;
+    int64_t bytes = 0;
     for (size_t i = 0; i < n; i += 4) {
-        uint32_t     bits = 0;
+        uint32_t bits = 0;
         const size_t keep = i + 4 == n ? 4 - pad : 4;
         for (size_t k = 0; k < 4; k++) {
             const int d = k < keep ? base64_digit(p[i + k]) : 0;
@@ -39,12 +39,13 @@ static int64_t base64_read(const char *p, size_t n, uint8_t *out)
     return bytes;
 }
 
-static Status read_line(Tokenizer *t, const char *line, size_t n, int64_t number, Buf *bytes, Err *err)
+static Status read_line(Tokenizer *t, const char *line, size_t n, int64_t number, Buf *bytes,
+                        Err *err)
 {
     const char *space = memchr(line, ' ', n);
-    int64_t     rank  = 0;
-    int64_t     len   = -1;
-    bool        good  = space && space + 1 < line + n && line + n - space <= 10;
+    int64_t rank = 0;
+    int64_t len = -1;
+    bool good = space && space + 1 < line + n && line + n - space <= 10;
     if (good) {
         buf_clear(bytes);
         TRY(buf_reserve(bytes, n, err));
@@ -55,8 +56,8 @@ static Status read_line(Tokenizer *t, const char *line, size_t n, int64_t number
         }
     }
     if (!good || len < 0)
-        return err_set(err, ERR_FORMAT, "line %" PRId64 " is not a token in base64, a space and its rank",
-                       number);
+        return err_set(err, ERR_FORMAT,
+                       "line %" PRId64 " is not a token in base64, a space and its rank", number);
     TRY_CTX(vocab_add(t, rank, bytes->data, (size_t)len, TOKEN_PLAIN, err), err, "in line %" PRId64,
             number);
     return ERR_NONE;
@@ -64,12 +65,12 @@ static Status read_line(Tokenizer *t, const char *line, size_t n, int64_t number
 
 static Status read_lines(Tokenizer *t, const Buf *text, Err *err)
 {
-    Buf         bytes = {0};
+    Buf bytes = {0};
     const char *p = text->data, *const end = p + text->len;
-    Status      s = ERR_NONE;
+    Status s = ERR_NONE;
     for (int64_t number = 1; p < end && s == ERR_NONE; number++) {
         const char *eol = memchr(p, '\n', (size_t)(end - p));
-        size_t      n   = (size_t)((eol ? eol : end) - p);
+        size_t n = (size_t)((eol ? eol : end) - p);
         if (n > 0 && p[n - 1] == '\r') n--;
         if (n > 0) s = read_line(t, p, n, number, &bytes, err);
         p = eol ? eol + 1 : end;
@@ -81,10 +82,10 @@ static Status read_lines(Tokenizer *t, const Buf *text, Err *err)
 static Status add_specials(Tokenizer *t, int64_t ranks, Err *err)
 {
     static const struct {
-        int         behind; // the last rank
+        int behind; // the last rank
         const char *text;
     } cl100k[] = {
-        {1, "<|endoftext|>"},   {2, "<|fim_prefix|>"},   {3, "<|fim_middle|>"},
+        {1, "<|endoftext|>"},  {2, "<|fim_prefix|>"},   {3, "<|fim_middle|>"},
         {4, "<|fim_suffix|>"}, {20, "<|endofprompt|>"},
     };
     if (t->pattern != PRETOKEN_CL100K || ranks != CL100K_RANKS)
@@ -102,8 +103,8 @@ static Status read_ranks(Tokenizer *t, const Buf *text, bool choose, Err *err)
     if (ranks == 0) return err_set(err, ERR_FORMAT, "the vocabulary is empty");
     if (choose && ranks != GPT2_RANKS && ranks != CL100K_RANKS) {
         err_hint(err, "name its pattern with --pattern=gpt2 or --pattern=cl100k");
-        return err_set(err, ERR_USAGE, "a rank file of %" PRId64 " ranks is neither gpt2 nor cl100k",
-                       ranks);
+        return err_set(err, ERR_USAGE,
+                       "a rank file of %" PRId64 " ranks is neither gpt2 nor cl100k", ranks);
     }
     if (choose) t->pattern = ranks == GPT2_RANKS ? PRETOKEN_GPT2 : PRETOKEN_CL100K;
     t->whole_first = true;

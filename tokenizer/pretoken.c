@@ -7,14 +7,19 @@
 
 #include <string.h>
 
-enum { C_OTHER = UNI_OTHER, C_LETTER = UNI_LETTER, C_NUMBER = UNI_NUMBER, C_SPACE = UNI_SPACE,
-       C_HIGH = 4 }; // C_HIGH: not ASCII, look closer
+enum {
+    C_OTHER = UNI_OTHER,
+    C_LETTER = UNI_LETTER,
+    C_NUMBER = UNI_NUMBER,
+    C_SPACE = UNI_SPACE,
+    C_HIGH = 4 // not ASCII, look closer
+};
 
 static const uint8_t byte_class[256] = {
     ['\t'] = C_SPACE, ['\n'] = C_SPACE, ['\v'] = C_SPACE, ['\f'] = C_SPACE, ['\r'] = C_SPACE,
-    [' '] = C_SPACE,
-    ['0'] = C_NUMBER, ['1'] = C_NUMBER, ['2'] = C_NUMBER, ['3'] = C_NUMBER, ['4'] = C_NUMBER,
-    ['5'] = C_NUMBER, ['6'] = C_NUMBER, ['7'] = C_NUMBER, ['8'] = C_NUMBER, ['9'] = C_NUMBER,
+    [' '] = C_SPACE,  ['0'] = C_NUMBER, ['1'] = C_NUMBER, ['2'] = C_NUMBER, ['3'] = C_NUMBER,
+    ['4'] = C_NUMBER, ['5'] = C_NUMBER, ['6'] = C_NUMBER, ['7'] = C_NUMBER, ['8'] = C_NUMBER,
+    ['9'] = C_NUMBER,
 #define LETTER(l, u) [l] = C_LETTER, [u] = C_LETTER
     LETTER('a', 'A'), LETTER('b', 'B'), LETTER('c', 'C'), LETTER('d', 'D'), LETTER('e', 'E'),
     LETTER('f', 'F'), LETTER('g', 'G'), LETTER('h', 'H'), LETTER('i', 'I'), LETTER('j', 'J'),
@@ -25,8 +30,8 @@ static const uint8_t byte_class[256] = {
 #undef LETTER
 #define HIGH4(b)  [b] = C_HIGH, [(b) + 1] = C_HIGH, [(b) + 2] = C_HIGH, [(b) + 3] = C_HIGH
 #define HIGH16(b) HIGH4(b), HIGH4((b) + 4), HIGH4((b) + 8), HIGH4((b) + 12)
-    HIGH16(0x80), HIGH16(0x90), HIGH16(0xA0), HIGH16(0xB0), HIGH16(0xC0), HIGH16(0xD0),
-    HIGH16(0xE0), HIGH16(0xF0),
+    HIGH16(0x80),     HIGH16(0x90),     HIGH16(0xA0),     HIGH16(0xB0),     HIGH16(0xC0),
+    HIGH16(0xD0),     HIGH16(0xE0),     HIGH16(0xF0),
 #undef HIGH4
 #undef HIGH16
 };
@@ -53,13 +58,13 @@ LT_INLINE const uint8_t *run_end(const uint8_t *p, const uint8_t *end, int class
     }
 }
 
-// Length of 's 't 'd 'm 'll 've 're at p (which is an apostrophe), or 0. With fold also in capitals,
-// and with U+017F (long s), which folds to s.
+// Length of 's 't 'd 'm 'll 've 're at p (which is an apostrophe), or 0. With fold also in
+// capitals, and with U+017F (long s), which folds to s.
 LT_INLINE int contraction(const uint8_t *p, const uint8_t *end, bool fold)
 {
     if (end - p < 2) return 0;
     const int up = fold ? 32 : 0;
-    const int a  = p[1] | up;
+    const int a = p[1] | up;
     if (a == 's' || a == 't' || a == 'd' || a == 'm') return 2;
     if (fold && p[1] == 0xC5 && end - p >= 3 && p[2] == 0xBF) return 3;
     if (end - p < 3) return 0;
@@ -73,9 +78,9 @@ LT_INLINE const uint8_t *next_gpt2(const uint8_t *p, const uint8_t *end)
         const int n = contraction(p, end, false);
         if (n) return p + n;
     }
-    int            bytes;
+    int bytes;
     const uint8_t *q = *p == ' ' && p + 1 < end ? p + 1 : p;
-    const int      c = class_at(q, end, &bytes);
+    const int c = class_at(q, end, &bytes);
     if (c != C_SPACE) {
         // One loop for each class, so that each is a tight one.
         if (c == C_LETTER) return run_end(q + bytes, end, C_LETTER);
@@ -94,7 +99,7 @@ LT_INLINE const uint8_t *next_cl100k(const uint8_t *p, const uint8_t *end, int d
         const int n = contraction(p, end, true);
         if (n) return p + n;
     }
-    int       bytes, more;
+    int bytes, more;
     const int c = class_at(p, end, &bytes);
     if (c == C_LETTER) return run_end(p + bytes, end, C_LETTER);
     if (c == C_NUMBER) {
@@ -103,9 +108,9 @@ LT_INLINE const uint8_t *next_cl100k(const uint8_t *p, const uint8_t *end, int d
             p += bytes;
         return p;
     }
-    const bool     newline = *p == '\r' || *p == '\n';
-    const uint8_t *q       = p + bytes;
-    const int      follow  = q < end ? class_at(q, end, &more) : C_SPACE;
+    const bool newline = *p == '\r' || *p == '\n';
+    const uint8_t *q = p + bytes;
+    const int follow = q < end ? class_at(q, end, &more) : C_SPACE;
     if (!newline && follow == C_LETTER) return run_end(q + more, end, C_LETTER);
     if (c == C_OTHER || (*p == ' ' && follow == C_OTHER)) {
         q = run_end(c == C_OTHER ? q : q + more, end, C_OTHER);
@@ -126,7 +131,7 @@ LT_INLINE const uint8_t *next_cl100k(const uint8_t *p, const uint8_t *end, int d
 
 #define SCAN(next)                                                                                 \
     while (n < cap && p < end) {                                                                   \
-        p         = next;                                                                          \
+        p = next;                                                                                  \
         ends[n++] = p;                                                                             \
     }
 
@@ -134,7 +139,7 @@ int pretoken_scan(PretokenPattern pattern, const uint8_t **at, const uint8_t *en
                   const uint8_t **ends, int cap)
 {
     const uint8_t *p = *at;
-    int            n = 0;
+    int n = 0;
     switch (pattern) {
     case PRETOKEN_GPT2: SCAN(next_gpt2(p, end)) break;
     case PRETOKEN_CL100K: SCAN(next_cl100k(p, end, 3, true)) break;
@@ -164,7 +169,10 @@ static const char *const names[PRETOKEN_COUNT] = {
     [PRETOKEN_LLAMA3] = "llama3", [PRETOKEN_QWEN2] = "qwen2",
 };
 
-const char *pretoken_name(PretokenPattern pattern) { return names[pattern]; }
+const char *pretoken_name(PretokenPattern pattern)
+{
+    return names[pattern];
+}
 
 bool pretoken_by_name(const char *name, PretokenPattern *out)
 {
@@ -176,13 +184,15 @@ bool pretoken_by_name(const char *name, PretokenPattern *out)
     return false;
 }
 
-// The first entry of a pattern is the one we write. The others mean the same and are found in files.
+// The first entry of a pattern is the one we write. The others mean the same; files have them.
 static const struct {
     PretokenPattern pattern;
-    const char     *regex;
+    const char *regex;
 } known[] = {
-    {PRETOKEN_GPT2, "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
-    {PRETOKEN_GPT2, "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
+    {PRETOKEN_GPT2,
+     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
+    {PRETOKEN_GPT2,
+     "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
     {PRETOKEN_GPT2, "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++$|"
                     "\\s+(?!\\S)|\\s"},
     {PRETOKEN_CL100K, "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"

@@ -1,8 +1,8 @@
-// pretoken.h -- cuts text into the pieces that BPE works on, as the well-known regular expressions do.
+// pretoken.h -- cuts text into the pieces BPE works on, as the well-known regular expressions do.
 //
 // Hand-written scanners, no regular expression engine: each walks the text once, with a table for
-// ASCII and unicode_class.h for the rest. A scanner looks ahead only inside a run of white space, and
-// never behind; so text may be cut where pretoken_cut says, and the parts scanned alone.
+// ASCII and unicode_class.h for the rest. A scanner looks ahead only inside a run of white space,
+// and never behind; so text may be cut where pretoken_cut says, and the parts scanned alone.
 //
 //   gpt2    '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s
 //   cl100k  '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*

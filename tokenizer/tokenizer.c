@@ -22,9 +22,9 @@ Status token_ids_reserve(TokenIds *ids, int64_t extra, Err *err)
 {
     if (ids->cap - ids->n >= extra) return ERR_NONE;
     const int64_t cap = LT_MAX(ids->n + extra, LT_MAX(64, ids->cap + ids->cap / 2));
-    int32_t      *p   = mem_realloc(ids->id, (size_t)cap * sizeof *p);
+    int32_t *p = mem_realloc(ids->id, (size_t)cap * sizeof *p);
     if (!p) return mem_err(err, (size_t)cap * sizeof *p, "token ids");
-    ids->id  = p;
+    ids->id = p;
     ids->cap = cap;
     return ERR_NONE;
 }
@@ -50,7 +50,8 @@ Status tokenizer_train(Tokenizer **out, const TokenizerTrain *how, const char *t
     *out = NULL;
     if (bytes == 0) return err_set(err, ERR_FORMAT, "there is no text to train a tokenizer on");
     if (strcmp(how->type, "char") == 0) return char_train(out, (const uint8_t *)text, bytes, err);
-    if (strcmp(how->type, "bpe") == 0) return bpe_train(out, how, (const uint8_t *)text, bytes, err);
+    if (strcmp(how->type, "bpe") == 0)
+        return bpe_train(out, how, (const uint8_t *)text, bytes, err);
     return err_set(err, ERR_USAGE, "no tokenizer of type \"%s\" can be trained", how->type);
 }
 
@@ -58,34 +59,34 @@ Status tokenizer_train(Tokenizer **out, const TokenizerTrain *how, const char *t
 
 typedef struct Part {
     const uint8_t *text;
-    size_t         bytes;
-    int32_t        id; // of a special token, or -1: plain text
-    TokenIds       ids;
+    size_t bytes;
+    int32_t id; // of a special token, or -1: plain text
+    TokenIds ids;
 } Part;
 
 typedef struct PartList {
-    Part   *part;
+    Part *part;
     int64_t n, cap;
 } PartList;
 
 typedef struct Encode { // shared by the threads of one call
     const Tokenizer *t;
-    const uint8_t   *text;
-    PartList         parts;
-    Mutex            lock;
-    int64_t          next;     // part to take
-    int64_t          failed;   // the first part that failed, or -1
-    Err              err;      // of that part
+    const uint8_t *text;
+    PartList parts;
+    Mutex lock;
+    int64_t next;   // part to take
+    int64_t failed; // the first part that failed, or -1
+    Err err;        // of that part
 } Encode;
 
 static Status part_add(PartList *l, const uint8_t *text, size_t bytes, int32_t id, Err *err)
 {
     if (l->n == l->cap) {
         const int64_t cap = LT_MAX(16, 2 * l->cap);
-        Part         *p   = mem_realloc(l->part, (size_t)cap * sizeof *p);
+        Part *p = mem_realloc(l->part, (size_t)cap * sizeof *p);
         if (!p) return mem_err(err, (size_t)cap * sizeof *p, "parts of a text");
         l->part = p;
-        l->cap  = cap;
+        l->cap = cap;
     }
     l->part[l->n++] = (Part){.text = text, .bytes = bytes, .id = id};
     return ERR_NONE;
@@ -116,7 +117,7 @@ static int32_t match_at(const Tokenizer *t, const uint8_t *p, const uint8_t *end
 {
     for (int64_t k = 0; k < t->match_n; k++) {
         const int32_t id = t->match[k];
-        const Token  *m  = &t->token[id];
+        const Token *m = &t->token[id];
         if ((m->flags & want) && end - p >= m->bytes &&
             memcmp(token_bytes(t, id), p, (size_t)m->bytes) == 0)
             return id;
@@ -128,7 +129,7 @@ static Status parts_find(const Tokenizer *t, PartList *l, const uint8_t *text, s
                          uint32_t want, bool cut, Err *err)
 {
     const uint8_t *const end = text + bytes, *plain = text;
-    uint32_t             any = 0;
+    uint32_t any = 0;
     for (int64_t k = 0; k < t->match_n; k++) any |= t->token[t->match[k]].flags;
     if (any & want)
         for (const uint8_t *p = text; p < end;) {
@@ -156,7 +157,7 @@ static Status encode_part(const Encode *e, const Part *p, TokenIds *out, Err *er
 static void *encode_worker(void *arg)
 {
     Encode *const e = arg;
-    Err           err;
+    Err err;
     for (;;) {
         mutex_lock(&e->lock);
         const int64_t i = e->failed >= 0 ? e->parts.n : e->next++;
@@ -168,7 +169,7 @@ static void *encode_worker(void *arg)
         mutex_lock(&e->lock);
         if (e->failed < 0 || i < e->failed) {
             e->failed = i;
-            e->err    = err;
+            e->err = err;
         }
         mutex_unlock(&e->lock);
     }
@@ -176,7 +177,7 @@ static void *encode_worker(void *arg)
 
 static Status encode_threads(Encode *e, int threads, TokenIds *out, Err *err)
 {
-    Thread    *worker  = mem_calloc((size_t)threads, sizeof *worker);
+    Thread *worker = mem_calloc((size_t)threads, sizeof *worker);
     const bool started = worker != NULL;
     for (int i = 1; started && i < threads; i++)
         if (thread_start(&worker[i], encode_worker, e, NULL) != ERR_NONE) break; // fewer will do
@@ -208,10 +209,10 @@ Status tokenizer_encode(const Tokenizer *t, const char *text, size_t bytes, bool
                        "a special token of this tokenizer takes the white space around it with it");
     }
     threads = LT_MIN(LT_MAX(threads, 1), THREADS_MAX);
-    const uint32_t want  = TOKEN_ALWAYS | (allow_special ? (uint32_t)TOKEN_SPECIAL : 0u);
-    const int64_t  first = out->n;
-    Encode         e     = {.t = t, .text = (const uint8_t *)text, .failed = -1};
-    Status         s     = parts_find(t, &e.parts, e.text, bytes, want, threads > 1, err);
+    const uint32_t want = TOKEN_ALWAYS | (allow_special ? (uint32_t)TOKEN_SPECIAL : 0u);
+    const int64_t first = out->n;
+    Encode e = {.t = t, .text = (const uint8_t *)text, .failed = -1};
+    Status s = parts_find(t, &e.parts, e.text, bytes, want, threads > 1, err);
     if (s == ERR_NONE && threads > 1 && e.parts.n > 1) {
         mutex_init(&e.lock);
         s = encode_threads(&e, (int)LT_MIN(threads, e.parts.n), out, err);
@@ -251,9 +252,11 @@ Status tokenizer_decode(const Tokenizer *t, const int32_t *id, int64_t n, Buf *o
 // Could the bytes from p to end be the beginning of a valid sequence that more bytes complete?
 static bool utf8_unfinished(const uint8_t *p, const uint8_t *end)
 {
-    const int64_t n    = end - p;
-    const int     need = *p >= 0xF0 && *p < 0xF5 ? 4 : *p >= 0xE0 && *p < 0xF0 ? 3
-                         : *p >= 0xC2 && *p < 0xE0 ? 2 : 1;
+    const int64_t n = end - p;
+    const int need = *p >= 0xF0 && *p < 0xF5   ? 4
+                     : *p >= 0xE0 && *p < 0xF0 ? 3
+                     : *p >= 0xC2 && *p < 0xE0 ? 2
+                                               : 1;
     if (n >= need) return false;
     // Complete it in the smallest and in the largest way the first bytes allow.
     uint8_t low[4] = {0x80, 0x80, 0x80, 0x80}, high[4] = {0xBF, 0xBF, 0xBF, 0xBF};
@@ -285,9 +288,18 @@ Status tokenizer_decode_stream(const Tokenizer *t, int32_t id, Buf *pending, Buf
 
 // Questions ------------------------------------------------------------------------------------
 
-int64_t     tokenizer_vocab_size(const Tokenizer *t) { return t->n; }
-int32_t     tokenizer_end_token(const Tokenizer *t) { return t->end_token; }
-const char *tokenizer_kind(const Tokenizer *t) { return t->kind == KIND_BPE ? "bpe" : "char"; }
+int64_t tokenizer_vocab_size(const Tokenizer *t)
+{
+    return t->n;
+}
+int32_t tokenizer_end_token(const Tokenizer *t)
+{
+    return t->end_token;
+}
+const char *tokenizer_kind(const Tokenizer *t)
+{
+    return t->kind == KIND_BPE ? "bpe" : "char";
+}
 
 const char *tokenizer_token(const Tokenizer *t, int32_t id, size_t *bytes)
 {

@@ -23,26 +23,28 @@ typedef struct Tokenizer Tokenizer;
 
 typedef struct TokenIds { // a growable list; zero-initialise
     int32_t *id;
-    int64_t  n, cap;
+    int64_t n, cap;
 } TokenIds;
 
 typedef struct TokenizerTrain {
-    const char *type;       // "bpe", "char" (later: "wordpiece")
-    int64_t     vocab_size; // bpe: ids in all, the end token included; char: ignored
-    int         threads;
-    const char *pattern;    // bpe: "gpt2" (also when NULL) or "cl100k"
+    const char *type;   // "bpe", "char" (later: "wordpiece")
+    int64_t vocab_size; // bpe: ids in all, the end token included; char: ignored
+    int threads;
+    const char *pattern; // bpe: "gpt2" (also when NULL) or "cl100k"
 } TokenizerTrain;
 
 LT_C_BEGIN
 // pattern: NULL (choose), "gpt2" or "cl100k".
-LT_MUST_CHECK Status tokenizer_load(Tokenizer **out, const char *path, const char *pattern, Err *err);
+LT_MUST_CHECK Status tokenizer_load(Tokenizer **out, const char *path, const char *pattern,
+                                    Err *err);
 // From text in memory. Same merges on every machine and for every number of threads: the most
 // frequent pair wins, ties by the smaller pair of ids.
 LT_MUST_CHECK Status tokenizer_train(Tokenizer **out, const TokenizerTrain *how, const char *text,
                                      size_t bytes, Err *err);
-// dir/tokenizer.json (Hugging Face layout) and, for BPE, dir/vocab.json + dir/merges.txt.
+// dir/tokenizer.json and tokenizer_config.json (Hugging Face layout) and, for BPE with GPT-2's
+// pattern, dir/vocab.json + dir/merges.txt.
 LT_MUST_CHECK Status tokenizer_save(const Tokenizer *t, const char *dir, Err *err);
-void                 tokenizer_close(Tokenizer *t); // NULL is fine
+void tokenizer_close(Tokenizer *t); // NULL is fine
 
 // Append the ids of `text`. allow_special: "<|endoftext|>" and the like become their own ids;
 // otherwise they are plain text. threads > 1 splits large inputs at safe places: same ids.
@@ -57,9 +59,9 @@ LT_MUST_CHECK Status tokenizer_decode(const Tokenizer *t, const int32_t *id, int
 LT_MUST_CHECK Status tokenizer_decode_stream(const Tokenizer *t, int32_t id, Buf *pending, Buf *out,
                                              Err *err);
 
-int64_t     tokenizer_vocab_size(const Tokenizer *t);  // ids are below this
-int32_t     tokenizer_end_token(const Tokenizer *t);   // <|endoftext|>, or -1
-const char *tokenizer_kind(const Tokenizer *t);        // "bpe", "char"
+int64_t tokenizer_vocab_size(const Tokenizer *t); // ids are below this
+int32_t tokenizer_end_token(const Tokenizer *t);  // <|endoftext|>, or -1
+const char *tokenizer_kind(const Tokenizer *t);   // "bpe", "char"
 // Bytes of one token; NULL when the id is not used.
 const char *tokenizer_token(const Tokenizer *t, int32_t id, size_t *bytes);
 // A fingerprint of everything that decides ids (vocabulary, merges, pattern, special tokens): the
@@ -67,5 +69,5 @@ const char *tokenizer_token(const Tokenizer *t, int32_t id, size_t *bytes);
 uint64_t tokenizer_fingerprint(const Tokenizer *t);
 
 LT_MUST_CHECK Status token_ids_push(TokenIds *ids, int32_t id, Err *err);
-void                 token_ids_free(TokenIds *ids);
+void token_ids_free(TokenIds *ids);
 LT_C_END

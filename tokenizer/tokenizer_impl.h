@@ -22,22 +22,22 @@
 typedef enum TokenizerKind { KIND_BPE, KIND_CHAR } TokenizerKind;
 
 enum {
-    TOKEN_USED    = 1,  // the id exists
-    TOKEN_PLAIN   = 2,  // plain text can become it
-    TOKEN_SPECIAL = 4,  // matched in the text when special tokens are allowed
-    TOKEN_ALWAYS  = 8,  // matched in the text always (an added token that is not special)
-    TOKEN_STRIP   = 16, // takes the white space around it, too: cannot be allowed in text
-    TOKEN_MATCH   = TOKEN_SPECIAL | TOKEN_ALWAYS
+    TOKEN_USED = 1,    // the id exists
+    TOKEN_PLAIN = 2,   // plain text can become it
+    TOKEN_SPECIAL = 4, // matched in the text when special tokens are allowed
+    TOKEN_ALWAYS = 8,  // matched in the text always (an added token that is not special)
+    TOKEN_STRIP = 16,  // takes the white space around it, too: cannot be allowed in text
+    TOKEN_MATCH = TOKEN_SPECIAL | TOKEN_ALWAYS
 };
 
 enum {
-    TOKEN_MAX_ID = 1 << 28,     // a file that names a larger id is broken
-    WORD_MAX     = INT32_MAX / 4 // bytes in one piece that can be merged
+    TOKEN_MAX_ID = 1 << 28,  // a file that names a larger id is broken
+    WORD_MAX = INT32_MAX / 4 // bytes in one piece that can be merged
 };
 
 typedef struct Token {
-    int64_t  at; // into blob
-    int32_t  bytes;
+    int64_t at; // into blob
+    int32_t bytes;
     uint32_t flags;
 } Token;
 
@@ -47,34 +47,34 @@ typedef struct Merge {
 
 typedef struct MergeSlot {
     uint64_t pair; // left << 32 | right; MERGE_FREE
-    int32_t  priority, result;
+    int32_t priority, result;
 } MergeSlot;
 
 #define MERGE_FREE  UINT64_MAX
 #define NO_PRIORITY INT32_MAX
 
 struct Tokenizer {
-    TokenizerKind   kind;
+    TokenizerKind kind;
     PretokenPattern pattern;
-    bool            whole_first; // a piece that is a token is that token, whatever the merges say
-    bool            regular;     // every plain token is what its own bytes merge to
-    bool            strips;      // some special token has TOKEN_STRIP
-    Buf             blob;
-    Token          *token;
-    int64_t         n, cap; // ids are below n
-    int32_t        *find;   // open addressing; -1 = free
-    uint64_t        find_mask;
-    int64_t         find_n;
-    Merge          *merge; // by priority, then left, then right
-    int64_t         merge_n, merge_cap;
-    MergeSlot      *slot; // open addressing
-    uint64_t        slot_mask;
-    MergeSlot      *byte_pair; // [256 * 256] the merge of two bytes, or NO_PRIORITY
-    int32_t         byte_id[256];
-    int32_t        *match; // ids with TOKEN_MATCH, longest first
-    int64_t         match_n;
-    bool            match_first[256]; // first bytes of those
-    int32_t         end_token;
+    bool whole_first; // a piece that is a token is that token, whatever the merges say
+    bool regular;     // every plain token is what its own bytes merge to
+    bool strips;      // some special token has TOKEN_STRIP
+    Buf blob;
+    Token *token;
+    int64_t n, cap; // ids are below n
+    int32_t *find;  // open addressing; -1 = free
+    uint64_t find_mask;
+    int64_t find_n;
+    Merge *merge; // by priority, then left, then right
+    int64_t merge_n, merge_cap;
+    MergeSlot *slot; // open addressing
+    uint64_t slot_mask;
+    MergeSlot *byte_pair; // [256 * 256] the merge of two bytes, or NO_PRIORITY
+    int32_t byte_id[256];
+    int32_t *match; // ids with TOKEN_MATCH, longest first
+    int64_t match_n;
+    bool match_first[256]; // first bytes of those
+    int32_t end_token;
 };
 
 LT_INLINE const char *token_bytes(const Tokenizer *t, int32_t id)
@@ -85,7 +85,7 @@ LT_INLINE const char *token_bytes(const Tokenizer *t, int32_t id)
 LT_INLINE uint64_t hash_bytes(const void *bytes, size_t n)
 {
     const uint8_t *p = bytes;
-    uint64_t       h = 0x9E3779B97F4A7C15u ^ n;
+    uint64_t h = 0x9E3779B97F4A7C15u ^ n;
     for (; n >= 8; n -= 8, p += 8) {
         uint64_t w;
         __builtin_memcpy(&w, p, 8);
@@ -118,12 +118,12 @@ LT_INLINE const MergeSlot *merge_find(const Tokenizer *t, int32_t left, int32_t 
 LT_MUST_CHECK Status tokenizer_new(Tokenizer **out, TokenizerKind kind, PretokenPattern pattern,
                                    Err *err);
 // The id must be free and, of a plain token, the bytes new: else ERR_FORMAT. Not empty.
-LT_MUST_CHECK Status vocab_add(Tokenizer *t, int64_t id, const void *bytes, size_t n, uint32_t flags,
-                               Err *err);
+LT_MUST_CHECK Status vocab_add(Tokenizer *t, int64_t id, const void *bytes, size_t n,
+                               uint32_t flags, Err *err);
 // Lets plain text become a token that was added without TOKEN_PLAIN. The bytes must be new.
 LT_MUST_CHECK Status vocab_make_plain(Tokenizer *t, int32_t id, Err *err);
 // The plain token of these bytes, or -1.
-int32_t              vocab_find(const Tokenizer *t, const void *bytes, size_t n);
+int32_t vocab_find(const Tokenizer *t, const void *bytes, size_t n);
 LT_MUST_CHECK Status merge_add(Tokenizer *t, int32_t left, int32_t right, int32_t result,
                                int32_t priority, Err *err);
 LT_MUST_CHECK Status vocab_all_splits(Tokenizer *t, Err *err); // merge_add for a rank file
@@ -133,16 +133,16 @@ LT_MUST_CHECK Status tokenizer_finish(Tokenizer *t, Err *err);
 
 // bpe_merge.c: the ids that n bytes of one piece merge to.
 typedef struct BpeScratch { // reused from piece to piece; zero-initialise
-    void   *node, *heap;
+    void *node, *heap;
     int64_t node_cap, heap_cap;
 } BpeScratch;
-void                 bpe_scratch_free(BpeScratch *s);
+void bpe_scratch_free(BpeScratch *s);
 LT_MUST_CHECK Status bpe_merge(const Tokenizer *t, const uint8_t *bytes, int64_t n, BpeScratch *s,
                                TokenIds *out, Err *err);
 
 // bpe_encode.c, char_level.c: append the ids of plain text that is cut off from its surroundings.
-LT_MUST_CHECK Status bpe_encode(const Tokenizer *t, const uint8_t *text, size_t bytes, TokenIds *out,
-                                Err *err);
+LT_MUST_CHECK Status bpe_encode(const Tokenizer *t, const uint8_t *text, size_t bytes,
+                                TokenIds *out, Err *err);
 LT_MUST_CHECK Status char_encode(const Tokenizer *t, const uint8_t *text, size_t bytes,
                                  size_t offset, TokenIds *out, Err *err);
 
@@ -153,17 +153,18 @@ LT_MUST_CHECK Status char_train(Tokenizer **out, const uint8_t *text, size_t byt
 
 // Loaders of one format each. PRETOKEN_NONE: choose the pattern by the number of ranks.
 LT_MUST_CHECK Status load_hf_json(Tokenizer **out, const Buf *json, Err *err);
-LT_MUST_CHECK Status load_gpt2_files(Tokenizer **out, const char *vocab_path, const char *merges_path,
-                                     PretokenPattern pattern, Err *err);
-LT_MUST_CHECK Status load_ranks(Tokenizer **out, const Buf *text, PretokenPattern pattern, Err *err);
+LT_MUST_CHECK Status load_gpt2_files(Tokenizer **out, const char *vocab_path,
+                                     const char *merges_path, PretokenPattern pattern, Err *err);
+LT_MUST_CHECK Status load_ranks(Tokenizer **out, const Buf *text, PretokenPattern pattern,
+                                Err *err);
 
 // byte_map.c: GPT-2's way to write any byte as a visible character.
-extern const uint16_t byte_map_cp[256];                 // byte -> code point
-extern const uint8_t  byte_map_order[256];              // ids 0..255 of a trained vocabulary -> byte
-int                   byte_map_find(uint32_t cp);       // code point -> byte, or -1
+extern const uint16_t byte_map_cp[256];   // byte -> code point
+extern const uint8_t byte_map_order[256]; // ids 0..255 of a trained vocabulary -> byte
+int byte_map_find(uint32_t cp);           // code point -> byte, or -1
 // UTF-8 of the visible form of n bytes, and back (-1: not such a form; else the number of bytes).
 LT_MUST_CHECK Status byte_map_write(const void *bytes, size_t n, Buf *out, Err *err);
-int64_t              byte_map_read(const char *text, size_t n, uint8_t *out);
+int64_t byte_map_read(const char *text, size_t n, uint8_t *out);
 
 // The name of a byte a character vocabulary cannot write in JSON: NUL, or no part of valid UTF-8.
 bool char_byte_name(const char *text, size_t n, uint8_t *byte); // "<0xNN>"?

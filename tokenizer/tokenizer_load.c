@@ -49,17 +49,20 @@ static Status load_dir(Tokenizer **out, const char *dir, PretokenPattern pattern
     if (found) TRY(find_in(dir, merge_names, merges, &found, err));
     if (!found) {
         err_hint(err, "make one with `lathe tokenizer train`");
-        return err_set(err, ERR_USAGE, "no tokenizer in this folder: neither tokenizer.json nor "
-                                       "vocab.json with merges.txt (encoder.json with vocab.bpe)");
+        return err_set(err, ERR_USAGE,
+                       "no tokenizer in this folder: neither tokenizer.json nor "
+                       "vocab.json with merges.txt (encoder.json with vocab.bpe)");
     }
-    return load_gpt2_files(out, vocab, merges, pattern == PRETOKEN_NONE ? PRETOKEN_GPT2 : pattern, err);
+    return load_gpt2_files(out, vocab, merges, pattern == PRETOKEN_NONE ? PRETOKEN_GPT2 : pattern,
+                           err);
 }
 
 // A path to one file of the two-file form stands for both.
 static bool is_one_of_two(const char *path)
 {
     for (int i = 0; i < 2; i++)
-        if (strcmp(path_base(path), vocab_names[i]) == 0 || strcmp(path_base(path), merge_names[i]) == 0)
+        if (strcmp(path_base(path), vocab_names[i]) == 0 ||
+            strcmp(path_base(path), merge_names[i]) == 0)
             return true;
     return false;
 }
@@ -68,7 +71,7 @@ static Status load_any(Tokenizer **out, const char *path, PretokenPattern patter
 {
     if (file_is_dir(path)) return load_dir(out, path, pattern, err);
     if (!is_one_of_two(path)) return load_file(out, path, pattern, err);
-    char         dir[PATH_CAP], vocab[PATH_CAP], merges[PATH_CAP];
+    char dir[PATH_CAP], vocab[PATH_CAP], merges[PATH_CAP];
     const size_t n = (size_t)(path_base(path) - path);
     if (n >= PATH_CAP) return err_set(err, ERR_USAGE, "the path is too long");
     memcpy(dir, path, n);
@@ -77,22 +80,24 @@ static Status load_any(Tokenizer **out, const char *path, PretokenPattern patter
     TRY(find_in(dir, vocab_names, vocab, &found, err));
     if (found) TRY(find_in(dir, merge_names, merges, &found, err));
     if (!found)
-        return err_set(err, ERR_USAGE, "vocab.json needs merges.txt beside it (encoder.json: vocab.bpe)");
-    return load_gpt2_files(out, vocab, merges, pattern == PRETOKEN_NONE ? PRETOKEN_GPT2 : pattern, err);
+        return err_set(err, ERR_USAGE,
+                       "vocab.json needs merges.txt beside it (encoder.json: vocab.bpe)");
+    return load_gpt2_files(out, vocab, merges, pattern == PRETOKEN_NONE ? PRETOKEN_GPT2 : pattern,
+                           err);
 }
 
 Status tokenizer_load(Tokenizer **out, const char *path, const char *pattern, Err *err)
 {
-    *out                   = NULL;
-    PretokenPattern asked  = PRETOKEN_NONE;
-    const bool      choose = !pattern || !*pattern;
+    *out = NULL;
+    PretokenPattern asked = PRETOKEN_NONE;
+    const bool choose = !pattern || !*pattern;
     if (!choose && !pretoken_by_name(pattern, &asked))
         return err_set(err, ERR_USAGE, "no pattern is called \"%s\": gpt2 and cl100k are", pattern);
     Tokenizer *t = NULL;
     TRY_CTX(load_any(&t, path, asked, err), err, "while loading the tokenizer %s", path);
     if (!choose && t->pattern != asked) {
-        const Status s = err_set(err, ERR_USAGE, "the tokenizer %s has the pattern %s, not %s", path,
-                                 pretoken_name(t->pattern), pattern);
+        const Status s = err_set(err, ERR_USAGE, "the tokenizer %s has the pattern %s, not %s",
+                                 path, pretoken_name(t->pattern), pattern);
         tokenizer_close(t);
         return s;
     }

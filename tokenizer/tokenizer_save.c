@@ -35,13 +35,13 @@ static Status write_string(Buf *out, const char *text, size_t n, Err *err)
 // The visible form of a token: GPT-2's byte characters, or the text itself of an added token.
 static Status write_token(const Tokenizer *t, int32_t id, bool quoted, Buf *out, Err *err)
 {
-    const char  *bytes = token_bytes(t, id);
-    const size_t n     = (size_t)t->token[id].bytes;
-    Buf          text  = {0};
-    Status       s     = ERR_NONE;
-    int          len   = 0;
+    const char *bytes = token_bytes(t, id);
+    const size_t n = (size_t)t->token[id].bytes;
+    Buf text = {0};
+    Status s = ERR_NONE;
+    int len = 0;
     if (t->kind == KIND_CHAR) {
-        const uint8_t *p  = (const uint8_t *)bytes;
+        const uint8_t *p = (const uint8_t *)bytes;
         const uint32_t cp = utf8_decode(p, p + n, &len);
         if (cp == 0 || cp >= UTF8_INVALID)
             s = buf_printf(&text, err, "<0x%02X>", p[0]);
@@ -75,8 +75,8 @@ static Status write_vocab(const Tokenizer *t, const char *separator, Buf *out, E
 
 static Status write_merges_json(const Tokenizer *t, Buf *out, Err *err)
 {
-    Buf    line = {0};
-    Status s    = buf_puts(out, "[", err);
+    Buf line = {0};
+    Status s = buf_puts(out, "[", err);
     for (int64_t i = 0; i < t->merge_n && s == ERR_NONE; i++) {
         buf_clear(&line);
         s = write_token(t, t->merge[i].left, false, &line, err);
@@ -116,11 +116,13 @@ static Status write_pretokenizer(const Tokenizer *t, Buf *out, Err *err)
     if (t->pattern == PRETOKEN_GPT2) return buf_printf(out, err, "%strue}", byte_level);
     const char *regex = pretoken_regex(t->pattern);
     if (!regex) return buf_printf(out, err, "%sfalse}", byte_level);
-    TRY(buf_puts(out, "{\"type\": \"Sequence\", \"pretokenizers\": [\n"
-                      "    {\"type\": \"Split\", \"pattern\": {\"Regex\": ", err));
+    TRY(buf_puts(out,
+                 "{\"type\": \"Sequence\", \"pretokenizers\": [\n"
+                 "    {\"type\": \"Split\", \"pattern\": {\"Regex\": ",
+                 err));
     TRY(write_string(out, regex, strlen(regex), err));
-    return buf_printf(out, err, "}, \"behavior\": \"Isolated\", \"invert\": false},\n    %sfalse}]}",
-                      byte_level);
+    return buf_printf(
+        out, err, "}, \"behavior\": \"Isolated\", \"invert\": false},\n    %sfalse}]}", byte_level);
 }
 
 static Status write_json(const Tokenizer *t, Buf *out, Err *err)
@@ -128,19 +130,23 @@ static Status write_json(const Tokenizer *t, Buf *out, Err *err)
     bool byte_names = false; // has a character vocabulary a "<0xNN>"?
     for (int32_t id = 0; id < t->n && t->kind == KIND_CHAR; id++) {
         const uint8_t *p = (const uint8_t *)token_bytes(t, id);
-        byte_names       = byte_names || (t->token[id].bytes == 1 && (*p == 0 || *p >= 0x80));
+        byte_names = byte_names || (t->token[id].bytes == 1 && (*p == 0 || *p >= 0x80));
     }
-    TRY(buf_puts(out, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
-                      "  \"added_tokens\": ", err));
+    TRY(buf_puts(out,
+                 "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
+                 "  \"added_tokens\": ",
+                 err));
     TRY(write_added(t, out, err));
     TRY(buf_puts(out, ",\n  \"normalizer\": null,\n  \"pre_tokenizer\": ", err));
     TRY(write_pretokenizer(t, out, err));
     TRY(buf_puts(out, ",\n  \"post_processor\": null,\n  \"decoder\": ", err));
-    TRY(buf_puts(out, t->kind == KIND_CHAR
-                          ? "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}, "
-                            "{\"type\": \"Fuse\"}]}"
-                          : "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
-                            "\"trim_offsets\": true, \"use_regex\": true}", err));
+    TRY(buf_puts(out,
+                 t->kind == KIND_CHAR
+                     ? "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}, "
+                       "{\"type\": \"Fuse\"}]}"
+                     : "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+                       "\"trim_offsets\": true, \"use_regex\": true}",
+                 err));
     TRY(buf_printf(out, err,
                    ",\n  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
                    "    \"unk_token\": null,\n    \"continuing_subword_prefix\": null,\n"
@@ -167,8 +173,10 @@ static Status write_merges_txt(const Tokenizer *t, Buf *out, Err *err)
 
 static Status write_config(const Tokenizer *t, Buf *out, Err *err)
 {
-    TRY(buf_puts(out, "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
-                      "  \"clean_up_tokenization_spaces\": false", err));
+    TRY(buf_puts(out,
+                 "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
+                 "  \"clean_up_tokenization_spaces\": false",
+                 err));
     if (t->end_token >= 0) {
         const size_t n = (size_t)t->token[t->end_token].bytes;
         TRY(buf_puts(out, ",\n  \"eos_token\": ", err));
@@ -204,8 +212,8 @@ Status tokenizer_save(const Tokenizer *t, const char *dir, Err *err)
             TRY(file_remove(path, err));
             continue;
         }
-        Buf    text = {0};
-        Status s    = files[i].write(t, &text, err);
+        Buf text = {0};
+        Status s = files[i].write(t, &text, err);
         if (s == ERR_NONE) s = file_replace(path, text.data, text.len, err);
         buf_free(&text);
         TRY_CTX(s, err, "while saving the tokenizer");

@@ -1,4 +1,4 @@
-// unicode_class.h -- what a code point is to the pre-tokenisers: letter, number, white space, other.
+// unicode_class.h -- what a code point is to the scanners: letter, number, white space, other.
 //
 // Unicode 16.0: L and N are general categories, space is the property White_Space; the same three
 // classes tiktoken's and Hugging Face's regular expressions mean by \p{L}, \p{N} and \s.
@@ -46,8 +46,7 @@ LT_INLINE uint32_t utf8_decode(const uint8_t *p, const uint8_t *end, int *bytes)
     if (a >= 0xF0 && a < 0xF5) {
         if (end - p < 4 || (p[1] & 0xC0) != 0x80 || (p[2] & 0xC0) != 0x80 || (p[3] & 0xC0) != 0x80)
             return UTF8_INVALID + a;
-        const uint32_t cp =
-            (a & 7) << 18 | (p[1] & 63u) << 12 | (p[2] & 63u) << 6 | (p[3] & 63u);
+        const uint32_t cp = (a & 7) << 18 | (p[1] & 63u) << 12 | (p[2] & 63u) << 6 | (p[3] & 63u);
         if (cp < 0x10000 || cp > 0x10FFFF) return UTF8_INVALID + a;
         *bytes = 4;
         return cp;

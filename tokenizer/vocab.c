@@ -13,10 +13,10 @@ Status tokenizer_new(Tokenizer **out, TokenizerKind kind, PretokenPattern patter
 {
     Tokenizer *t = mem_calloc(1, sizeof *t);
     if (!t) return mem_err(err, sizeof *t, "a tokenizer");
-    t->kind      = kind;
-    t->pattern   = pattern;
+    t->kind = kind;
+    t->pattern = pattern;
     t->end_token = -1;
-    *out         = t;
+    *out = t;
     return ERR_NONE;
 }
 
@@ -58,9 +58,9 @@ static Status find_rebuild(Tokenizer *t, uint64_t slots, Err *err)
     if (!p) return mem_err(err, slots * sizeof *p, "a vocabulary");
     mem_free(t->find);
     memset(p, 0xFF, slots * sizeof *p);
-    t->find      = p;
+    t->find = p;
     t->find_mask = slots - 1;
-    t->find_n    = 0;
+    t->find_n = 0;
     for (int64_t id = 0; id < t->n; id++)
         if (t->token[id].flags & TOKEN_PLAIN) {
             find_put(t, (int32_t)id);
@@ -76,25 +76,26 @@ Status vocab_add(Tokenizer *t, int64_t id, const void *bytes, size_t n, uint32_t
     if (n == 0) return err_set(err, ERR_FORMAT, "token %" PRId64 " is empty", id);
     if (n > INT32_MAX) return err_set(err, ERR_FORMAT, "token %" PRId64 " is too long", id);
     if (id < t->n && t->token[id].flags)
-        return err_set(err, ERR_FORMAT, "two tokens have the id %" PRId64 ": \"%.40s\" and \"%.*s\"",
-                       id, token_bytes(t, (int32_t)id), (int)LT_MIN(n, 40), (const char *)bytes);
+        return err_set(err, ERR_FORMAT,
+                       "two tokens have the id %" PRId64 ": \"%.40s\" and \"%.*s\"", id,
+                       token_bytes(t, (int32_t)id), (int)LT_MIN(n, 40), (const char *)bytes);
     if (id >= t->cap) {
         // A lone huge id must not take memory for all ids below it before it is found wrong.
         if (id > 4 * t->n + (1 << 20))
             return err_set(err, ERR_FORMAT, "token id %" PRId64 " is far from the others", id);
         const int64_t cap = LT_MAX(id + 1, LT_MAX(1024, 2 * t->cap));
-        Token        *p   = mem_realloc(t->token, (size_t)cap * sizeof *p);
+        Token *p = mem_realloc(t->token, (size_t)cap * sizeof *p);
         if (!p) return mem_err(err, (size_t)cap * sizeof *p, "a vocabulary");
         memset(p + t->cap, 0, (size_t)(cap - t->cap) * sizeof *p);
         t->token = p;
-        t->cap   = cap;
+        t->cap = cap;
     }
     const int64_t at = (int64_t)t->blob.len;
     TRY(buf_append(&t->blob, bytes, n, err));
     TRY(buf_append(&t->blob, "", 1, err)); // so that a token can be printed
     const uint32_t other = flags & ~(uint32_t)TOKEN_PLAIN;
-    t->token[id]         = (Token){.at = at, .bytes = (int32_t)n, .flags = other | TOKEN_USED};
-    t->n                 = LT_MAX(t->n, id + 1);
+    t->token[id] = (Token){.at = at, .bytes = (int32_t)n, .flags = other | TOKEN_USED};
+    t->n = LT_MAX(t->n, id + 1);
     return flags & TOKEN_PLAIN ? vocab_make_plain(t, (int32_t)id, err) : ERR_NONE;
 }
 
@@ -115,13 +116,14 @@ Status vocab_make_plain(Tokenizer *t, int32_t id, Err *err)
 
 // Merges ---------------------------------------------------------------------------------------
 
-Status merge_add(Tokenizer *t, int32_t left, int32_t right, int32_t result, int32_t priority, Err *err)
+Status merge_add(Tokenizer *t, int32_t left, int32_t right, int32_t result, int32_t priority,
+                 Err *err)
 {
     if (t->merge_n == t->merge_cap) {
         const int64_t cap = LT_MAX(1024, 2 * t->merge_cap);
-        Merge        *p   = mem_realloc(t->merge, (size_t)cap * sizeof *p);
+        Merge *p = mem_realloc(t->merge, (size_t)cap * sizeof *p);
         if (!p) return mem_err(err, (size_t)cap * sizeof *p, "merges");
-        t->merge     = p;
+        t->merge = p;
         t->merge_cap = cap;
     }
     t->merge[t->merge_n++] = (Merge){left, right, result, priority};
@@ -132,8 +134,8 @@ Status vocab_all_splits(Tokenizer *t, Err *err)
 {
     for (int64_t id = 0; id < t->n; id++) {
         if (!(t->token[id].flags & TOKEN_PLAIN)) continue;
-        const char   *bytes = token_bytes(t, (int32_t)id);
-        const int32_t n     = t->token[id].bytes;
+        const char *bytes = token_bytes(t, (int32_t)id);
+        const int32_t n = t->token[id].bytes;
         for (int32_t k = 1; k < n; k++) {
             const int32_t left = vocab_find(t, bytes, (size_t)k);
             if (left < 0) continue;
@@ -156,15 +158,15 @@ static Status merge_index(Tokenizer *t, Err *err)
 {
     uint64_t slots = 256;
     while (slots < 2 * (uint64_t)t->merge_n) slots *= 2;
-    t->slot      = mem_alloc(slots * sizeof *t->slot);
+    t->slot = mem_alloc(slots * sizeof *t->slot);
     t->byte_pair = mem_alloc(65536 * sizeof *t->byte_pair);
     if (!t->slot || !t->byte_pair) return mem_err(err, slots * sizeof *t->slot, "merges");
     memset(t->slot, 0xFF, slots * sizeof *t->slot);
     t->slot_mask = slots - 1;
     for (int64_t k = 0; k < t->merge_n; k++) {
-        const Merge   *m    = &t->merge[k];
+        const Merge *m = &t->merge[k];
         const uint64_t pair = (uint64_t)(uint32_t)m->left << 32 | (uint32_t)m->right;
-        uint64_t       i    = hash_pair(pair) & t->slot_mask;
+        uint64_t i = hash_pair(pair) & t->slot_mask;
         for (; t->slot[i].pair != MERGE_FREE; i = (i + 1) & t->slot_mask)
             if (t->slot[i].pair == pair)
                 return err_set(err, ERR_FORMAT, "the pair \"%.40s\" \"%.40s\" is merged twice",
@@ -173,7 +175,7 @@ static Status merge_index(Tokenizer *t, Err *err)
     }
     for (int a = 0; a < 256; a++)
         for (int b = 0; b < 256; b++) {
-            const MergeSlot *m       = merge_find(t, t->byte_id[a], t->byte_id[b]);
+            const MergeSlot *m = merge_find(t, t->byte_id[a], t->byte_id[b]);
             t->byte_pair[a << 8 | b] = m ? *m : (MergeSlot){MERGE_FREE, NO_PRIORITY, -1};
         }
     return ERR_NONE;
@@ -184,9 +186,9 @@ static Status merge_index(Tokenizer *t, Err *err)
 static Status check_regular(Tokenizer *t, Err *err)
 {
     BpeScratch scratch = {0};
-    TokenIds   ids     = {0};
-    Status     s       = ERR_NONE;
-    t->regular         = true;
+    TokenIds ids = {0};
+    Status s = ERR_NONE;
+    t->regular = true;
     for (int64_t id = 0; id < t->n && t->regular && s == ERR_NONE; id++) {
         if (!(t->token[id].flags & TOKEN_PLAIN) || t->token[id].bytes < 2) continue;
         ids.n = 0;
@@ -217,13 +219,13 @@ static Status match_index(Tokenizer *t, Err *err)
     int64_t n = 0;
     for (int64_t id = 0; id < t->n; id++) n += (t->token[id].flags & TOKEN_MATCH) != 0;
     MatchKey *key = mem_alloc((size_t)n * sizeof *key);
-    t->match      = mem_alloc((size_t)n * sizeof *t->match);
+    t->match = mem_alloc((size_t)n * sizeof *t->match);
     if (!key || !t->match) {
         mem_free(key);
         return mem_err(err, (size_t)n * sizeof *key, "special tokens");
     }
     t->match_n = n;
-    n          = 0;
+    n = 0;
     for (int64_t id = 0; id < t->n; id++) {
         if (!(t->token[id].flags & TOKEN_MATCH)) continue;
         key[n++] = (MatchKey){(int32_t)id, t->token[id].bytes};
@@ -252,12 +254,12 @@ Status tokenizer_finish(Tokenizer *t, Err *err)
     if (plain == 0) return err_set(err, ERR_FORMAT, "the vocabulary is empty");
     for (int64_t id = 0; id < top; id++)
         if (!t->token[id].flags)
-            return err_set(err, ERR_FORMAT, "the vocabulary has a hole: no token has the id %" PRId64,
-                           id);
+            return err_set(err, ERR_FORMAT,
+                           "the vocabulary has a hole: no token has the id %" PRId64, id);
     TRY(match_index(t, err));
     for (int b = 0; b < 256; b++) {
         const uint8_t byte = (uint8_t)b;
-        t->byte_id[b]      = vocab_find(t, &byte, 1);
+        t->byte_id[b] = vocab_find(t, &byte, 1);
         if (t->kind == KIND_BPE && t->byte_id[b] < 0)
             return err_set(err, ERR_FORMAT, "the vocabulary has no token for the byte 0x%02X", b);
     }

@@ -1,0 +1,199 @@
+// cmd_tokenizer.c -- lathe tokenizer train | encode | decode.
+//
+//   train   --input=FILE|DIR|- --type=bpe|char --vocab_size=N --out=DIR [--pattern=gpt2|cl100k]
+//   encode  --tokenizer=DIR|FILE [--allow_special] [FILE ...]   ids in decimal, one line a file
+//   decode  --tokenizer=DIR|FILE [FILE ...]                     the inverse: exact bytes
+//
+// encode and decode read standard input when no file is named (or "-"); they write to standard
+// output.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/cli/cli.h"
+#include "engine/data/text_source.h"
+#include "tokenizer/tokenizer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_VOCAB = 4096, STDIN_FD = 0 };
+
+static Status write_out(const Buf *text, Err *err)
+{
+    if (text->len && fwrite(text->data, 1, text->len, stdout) != text->len)
+        return err_errno(err, errno, "write to standard output");
+    return ERR_NONE;
+}
+
+static Status flush_out(Err *err)
+{
+    return fflush(stdout) ? err_errno(err, errno, "write to standard output") : ERR_NONE;
+}
+
+// Appends a file, or everything that standard input has, to `out`.
+static Status read_input(const char *path, Buf *out, Err *err)
+{
+    if (strcmp(path, "-") == 0) return file_read_fd(STDIN_FD, "standard input", out, err);
+    if (file_is_dir(path)) return err_set(err, ERR_USAGE, "%s is a folder, not a file", path);
+    return file_read(path, out, err);
+}
+
+// All documents of a file, a folder or standard input, one behind the other.
+static Status read_corpus(const char *input, Buf *out, Err *err)
+{
+    TextSource *source = NULL;
+    TRY(text_source_open(&source, input, "", err));
+    TextDocument doc;
+    bool more;
+    Status s = text_source_next(source, &doc, &more, err);
+    for (; s == ERR_NONE && more; s = text_source_next(source, &doc, &more, err)) {
+        s = buf_append(out, doc.text, doc.bytes, err);
+        if (s == ERR_NONE && doc.completion)
+            s = buf_append(out, doc.completion, doc.completion_bytes, err);
+        if (s != ERR_NONE) break;
+    }
+    text_source_close(source);
+    return s;
+}
+
+static int thread_count(const Options *o)
+{
+    return o->threads > 0 ? (int)o->threads : thread_cpus();
+}
+
+static Status train(const Options *o, Err *err)
+{
+    const bool bpe = strcmp(o->type, "bpe") == 0;
+    if (!*o->input || !*o->out) {
+        err_hint(err, "lathe tokenizer train --input=FILE --vocab_size=%d --out=DIR",
+                 DEFAULT_VOCAB);
+        return err_set(err, ERR_USAGE, "%s is missing", *o->input ? "--out" : "--input");
+    }
+    if (o->n_args > 1)
+        return err_set(err, ERR_USAGE, "\"%s\" is not expected: the text is named by --input",
+                       o->args[1]);
+    const int64_t vocab_size = o->vocab_size > 0 ? o->vocab_size : DEFAULT_VOCAB;
+
+    Buf text = {0};
+    Tokenizer *t = NULL;
+    Status s = read_corpus(o->input, &text, err);
+    const TokenizerTrain how = {.type = o->type,
+                                .vocab_size = vocab_size,
+                                .threads = thread_count(o),
+                                .pattern = o->pattern};
+    if (s == ERR_NONE) s = tokenizer_train(&t, &how, text.data, text.len, err);
+    if (s == ERR_NONE) s = tokenizer_save(t, o->out, err);
+    if (s == ERR_NONE) {
+        const int64_t got = tokenizer_vocab_size(t);
+        if (bpe && got < vocab_size)
+            log_warn("the text has no more pairs that occur twice: %" PRId64 " ids, not %" PRId64,
+                     got, vocab_size);
+        log_note("%s: %s tokenizer, %" PRId64 " ids, from %zu bytes of text", o->out,
+                 tokenizer_kind(t), got, text.len);
+    }
+    tokenizer_close(t);
+    buf_free(&text);
+    return s;
+}
+
+static Status encode_one(const Tokenizer *t, const Options *o, const char *path, Err *err)
+{
+    Buf text = {0}, line = {0};
+    TokenIds ids = {0};
+    Status s = read_input(path, &text, err);
+    if (s == ERR_NONE)
+        s = tokenizer_encode(t, text.data, text.len, o->allow_special, thread_count(o), &ids, err);
+    if (s == ERR_NONE) s = buf_reserve(&line, (size_t)ids.n * 11 + 1, err);
+    for (int64_t i = 0; i < ids.n && s == ERR_NONE; i++) {
+        char digits[12];
+        int n = 0;
+        int32_t id = ids.id[i];
+        do digits[n++] = (char)('0' + id % 10);
+        while ((id /= 10) > 0);
+        if (i > 0) line.data[line.len++] = ' ';
+        while (n > 0) line.data[line.len++] = digits[--n];
+    }
+    if (s == ERR_NONE) s = buf_append(&line, "\n", 1, err);
+    if (s == ERR_NONE) s = write_out(&line, err);
+    buf_free(&text);
+    buf_free(&line);
+    token_ids_free(&ids);
+    return s;
+}
+
+static Status parse_ids(const Buf *text, TokenIds *ids, Err *err)
+{
+    const char *p = text->data, *const end = p + text->len;
+    while (p < end) {
+        if (*p == ' ' || (*p >= '\t' && *p <= '\r')) {
+            p++;
+            continue;
+        }
+        const char *word = p;
+        int64_t id = 0;
+        while (p < end && *p >= '0' && *p <= '9' && id <= INT32_MAX) id = 10 * id + (*p++ - '0');
+        const bool ends = p == end || *p == ' ' || (*p >= '\t' && *p <= '\r');
+        if (!ends || id > INT32_MAX) {
+            const int64_t left = end - word;
+            return err_set(err, ERR_FORMAT, "\"%.*s\" at offset %" PRId64 " is not a token id",
+                           (int)LT_MIN(strcspn(word, " \t\r\n"), (size_t)LT_MIN(left, 40)), word,
+                           (int64_t)(word - text->data));
+        }
+        TRY(token_ids_push(ids, (int32_t)id, err));
+    }
+    return ERR_NONE;
+}
+
+static Status decode_one(const Tokenizer *t, const Options *o, const char *path, Err *err)
+{
+    (void)o;
+    Buf text = {0}, bytes = {0};
+    TokenIds ids = {0};
+    Status s = read_input(path, &text, err);
+    if (s == ERR_NONE) s = parse_ids(&text, &ids, err);
+    if (s == ERR_NONE) s = tokenizer_decode(t, ids.id, ids.n, &bytes, err);
+    if (s == ERR_NONE) s = write_out(&bytes, err);
+    buf_free(&text);
+    buf_free(&bytes);
+    token_ids_free(&ids);
+    return s;
+}
+
+// Loads the tokenizer and does `one` for each file named, or for standard input.
+static Status each_file(const Options *o,
+                        Status (*one)(const Tokenizer *, const Options *, const char *, Err *),
+                        Err *err)
+{
+    if (!*o->tokenizer) {
+        err_hint(err, "lathe tokenizer %s --tokenizer=DIR [FILE ...]", o->args[0]);
+        return err_set(err, ERR_USAGE, "--tokenizer is missing");
+    }
+    Tokenizer *t = NULL;
+    TRY(tokenizer_load(&t, o->tokenizer, o->pattern, err));
+    Status s = ERR_NONE;
+    for (int i = 1; i < LT_MAX(o->n_args, 2) && s == ERR_NONE; i++) {
+        const char *path = i < o->n_args ? o->args[i] : "-";
+        s = one(t, o, path, err);
+        const char *name = strcmp(path, "-") ? path : "standard input";
+        if (s != ERR_NONE) s = err_add(err, s, "while reading %s", name);
+    }
+    if (s == ERR_NONE) s = flush_out(err);
+    tokenizer_close(t);
+    return s;
+}
+
+Status cmd_tokenizer(const Options *o, Err *err)
+{
+    const char *what = o->n_args > 0 ? o->args[0] : "";
+    if (strcmp(what, "train") == 0) return train(o, err);
+    if (strcmp(what, "encode") == 0) return each_file(o, encode_one, err);
+    if (strcmp(what, "decode") == 0) return each_file(o, decode_one, err);
+    err_hint(err, "lathe tokenizer train | encode | decode");
+    return *what
+               ? err_set(err, ERR_USAGE, "no \"%s\": tokenizer has train, encode and decode", what)
+               : err_set(err, ERR_USAGE, "what to do? tokenizer has train, encode and decode");
+}
