@@ -1,0 +1,140 @@
+// test_thread.c -- engine/base: thread.h, stop.h, clock.h
+//
+// SPDX-License-Identifier: MIT
+#include "engine/base/clock.h"
+#include "engine/base/stop.h"
+#include "engine/base/thread.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+typedef struct Shared {
+    Mutex mutex;
+    Cond  changed;
+    int   turn, hits;
+} Shared;
+
+// Takes every odd turn; main takes the even ones.
+static void *odd_turns(void *arg)
+{
+    Shared *s = arg;
+    for (int i = 0; i < 100; i++) {
+        mutex_lock(&s->mutex);
+        while (s->turn % 2 == 0) cond_wait(&s->changed, &s->mutex);
+        s->turn++;
+        s->hits++;
+        cond_broadcast(&s->changed);
+        mutex_unlock(&s->mutex);
+    }
+    return NULL;
+}
+
+static void two_threads_take_turns(void **state)
+{
+    (void)state;
+    Shared s = {.turn = 0};
+    Thread t = {.running = false};
+    thread_join(&t); // never started
+    mutex_init(&s.mutex);
+    cond_init(&s.changed);
+    assert_int_equal(thread_start(&t, odd_turns, &s, NULL), ERR_NONE);
+    for (int i = 0; i < 100; i++) {
+        mutex_lock(&s.mutex);
+        while (s.turn % 2 == 1) cond_wait(&s.changed, &s.mutex);
+        s.turn++;
+        cond_broadcast(&s.changed);
+        mutex_unlock(&s.mutex);
+    }
+    thread_join(&t);
+    thread_join(&t); // once is enough, twice is fine
+    assert_int_equal(s.hits, 100);
+    assert_int_equal(s.turn, 200);
+    cond_destroy(&s.changed);
+    mutex_destroy(&s.mutex);
+}
+
+static void *read_mask(void *arg)
+{
+    pthread_sigmask(SIG_SETMASK, NULL, arg);
+    return NULL;
+}
+
+static void workers_take_no_signals_and_the_caller_keeps_its_own(void **state)
+{
+    (void)state;
+    sigset_t worker, before, after;
+    Thread   t = {.running = false};
+    sigemptyset(&worker);
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    assert_int_equal(thread_start(&t, read_mask, &worker, NULL), ERR_NONE);
+    thread_join(&t);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    assert_true(sigismember(&worker, SIGTERM) == 1 && sigismember(&worker, SIGINT) == 1);
+    assert_int_equal(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM));
+    assert_int_equal(sigismember(&after, SIGTERM), 0);
+}
+
+static void at_least_one_cpu(void **state)
+{
+    (void)state;
+    assert_in_range(thread_cpus(), 1, 100000);
+}
+
+// In a child: exit code 1 + what stop_requested says, or the signal that ended it.
+static int child_with_signals(int first, int second)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        stop_install();
+        if (stop_requested() != 0) _exit(99);
+        if (first) raise(first);
+        if (second) raise(second);
+        _exit(1 + stop_requested());
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void first_signal_asks_second_one_ends(void **state)
+{
+    (void)state;
+    assert_int_equal(child_with_signals(0, 0), 1);
+    assert_int_equal(child_with_signals(SIGTERM, 0), 1 + SIGTERM);
+    assert_int_equal(child_with_signals(SIGINT, 0), 1 + SIGINT);
+    assert_int_equal(child_with_signals(SIGINT, SIGINT), -SIGINT);
+    assert_int_equal(child_with_signals(SIGTERM, SIGTERM), -SIGTERM);
+    assert_int_equal(child_with_signals(SIGPIPE, SIGTERM), 1 + SIGTERM);
+}
+
+static void clock_goes_forward_and_dates_are_iso(void **state)
+{
+    (void)state;
+    const double a = clock_seconds(), b = clock_seconds();
+    char         d[32];
+    assert_true(b >= a);
+    clock_date(d);
+    assert_int_equal(strlen(d), 20);
+    assert_true(d[4] == '-' && d[10] == 'T' && d[19] == 'Z');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_threads_take_turns),
+        cmocka_unit_test(workers_take_no_signals_and_the_caller_keeps_its_own),
+        cmocka_unit_test(at_least_one_cpu),
+        cmocka_unit_test(first_signal_asks_second_one_ends),
+        cmocka_unit_test(clock_goes_forward_and_dates_are_iso),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
