@@ -225,6 +225,7 @@ Status file_mkdirs(const char *path, Err *err)
 {
     char part[PATH_CAP];
     if (strlen(path) + 1 > PATH_CAP) return err_set(err, ERR_USAGE, "path too long: %.60s...", path);
+    if (!*path) return err_errno(err, ENOENT, "create folder \"\"");
     snprintf(part, sizeof part, "%s", path);
     for (char *s = part + 1;; s++) {
         if (*s && *s != '/') continue;

@@ -30,6 +30,7 @@ void log_warn(const char *fmt, ...)
 
 void log_live(const char *text)
 {
+    if (!log_is_terminal()) return;
     printf("\r\033[K%.*s", log_columns() - 1, text);
     fflush(stdout);
 }
