@@ -1,0 +1,152 @@
+// inspect_data.c -- data folders, token shards and tokenizers.
+//
+// SPDX-License-Identifier: MIT
+#include "engine/cli/inspect.h"
+
+#include "engine/base/file.h"
+#include "engine/data/meta.h"
+#include "engine/data/shard.h"
+#include "tokenizer/tokenizer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int32_t word(const uint8_t *p)
+{
+    return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+}
+
+bool inspect_is_shard(const char *path)
+{
+    FileMap map;
+    if (file_map(path, &map, NULL) != ERR_NONE) return false;
+    const int32_t magic = map.size >= 4 ? word(map.data) : 0;
+    file_unmap(&map);
+    return magic == SHARD_MAGIC_16 || magic == SHARD_MAGIC_32;
+}
+
+static Status check_shard(const char *path, const FileMap *map, int *width, int64_t *tokens, Err *err)
+{
+    if (map->size < SHARD_HEADER_BYTES)
+        return err_set(err, ERR_FORMAT, "%s: %zu bytes; the header of a token shard alone has %d", path,
+                       map->size, (int)SHARD_HEADER_BYTES);
+    const bool    wide    = word(map->data) == SHARD_MAGIC_32;
+    const int32_t version = word(map->data + 4), want = wide ? SHARD_VERSION_32 : SHARD_VERSION_16;
+    *width  = wide ? 4 : 2;
+    *tokens = word(map->data + 8);
+    if (version != want)
+        return err_set(err, ERR_FORMAT, "%s: token shard of version %" PRId32 ", expected %" PRId32, path,
+                       version, want);
+    const int64_t bytes = SHARD_HEADER_BYTES + *tokens * *width;
+    if (*tokens < 0 || bytes != (int64_t)map->size)
+        return err_set(err, ERR_FORMAT,
+                       "%s: the header says %" PRId64 " tokens of %d bytes, but the file has %zu bytes",
+                       path, *tokens, *width, map->size);
+    return ERR_NONE;
+}
+
+static Status put_shard(const char *path, const FileMap *map, Buf *out, Err *err)
+{
+    int     width  = 2;
+    int64_t tokens = 0;
+    TRY(check_shard(path, map, &width, &tokens, err));
+    uint32_t       largest = 0;
+    const uint8_t *p       = map->data + SHARD_HEADER_BYTES;
+    for (int64_t i = 0; i < tokens; i++, p += width) {
+        const uint32_t id = width == 4 ? (uint32_t)word(p) : (uint32_t)p[0] | (uint32_t)p[1] << 8;
+        largest           = LT_MAX(largest, id);
+    }
+    TRY(buf_printf(out, err, "%s: token shard, magic %" PRId32 ", version %" PRId32 "\n", path,
+                   word(map->data), word(map->data + 4)));
+    TRY(buf_printf(out, err, "  tokens:     %" PRId64 " of %d bits\n", tokens, 8 * width));
+    TRY(buf_printf(out, err, "  largest id: %" PRIu32 "\n", largest));
+    return buf_puts(out, "checksums: a shard has none of its own; inspect its folder\n", err);
+}
+
+Status inspect_shard(const char *path, Buf *out, Err *err)
+{
+    FileMap map;
+    TRY(file_map(path, &map, err));
+    const Status s = put_shard(path, &map, out, err);
+    file_unmap(&map);
+    return s;
+}
+
+// One file of a data folder against its entry. Damage goes to *first, once.
+static Status put_meta_file(const char *dir, const MetaFile *f, bool verify, Buf *out, Err *first,
+                            Err *err)
+{
+    char     path[PATH_CAP];
+    uint32_t crc   = 0;
+    uint64_t bytes = 0;
+    Err      bad   = {0};
+    if (!f->name[0]) return ERR_NONE;
+    TRY(path_join(path, dir, f->name, err));
+    Status s = verify ? file_crc(path, &crc, &bytes, &bad) : file_size(path, &bytes, &bad);
+    if (s == ERR_NONE && bytes != f->bytes)
+        s = err_set(&bad, ERR_FORMAT, "%s has %" PRIu64 " bytes, %s says %" PRIu64, path, bytes,
+                    META_FILE, f->bytes);
+    else if (s == ERR_NONE && verify && crc != f->crc)
+        s = err_set(&bad, ERR_FORMAT, "%s has CRC-32 %08" PRIx32 ", %s says %08" PRIx32, path, crc,
+                    META_FILE, f->crc);
+    if (s != ERR_NONE && first->code == ERR_NONE) *first = bad;
+    return buf_printf(out, err, "    %08" PRIx32 " %12" PRIu64 "  %s%s%s\n", f->crc, f->bytes, f->name,
+                      s == ERR_NONE ? "" : "  DAMAGED: ", bad.text);
+}
+
+static Status put_split(const char *dir, const char *name, const MetaSplit *m, bool verify, Buf *out,
+                        Err *first, Err *err)
+{
+    TRY(buf_printf(out, err,
+                   "  %s: %" PRId64 " tokens, %" PRId64 " documents, %" PRId64 " bytes of text", name,
+                   m->tokens, m->documents, m->text_bytes));
+    if (m->counted_tokens != m->tokens)
+        TRY(buf_printf(out, err, ", %" PRId64 " tokens in completions", m->counted_tokens));
+    TRY(buf_puts(out, "\n", err));
+    for (int i = 0; i < m->shards; i++)
+        TRY(put_meta_file(dir, &m->shard[i], verify, out, first, err));
+    TRY(put_meta_file(dir, &m->index, verify, out, first, err));
+    return put_meta_file(dir, &m->mask, verify, out, first, err);
+}
+
+static Status put_meta(const char *dir, const DataMeta *m, bool verify, Buf *out, Err *err)
+{
+    Err first = {0};
+    TRY(buf_printf(out, err, "%s: data folder\n", dir));
+    TRY(buf_printf(out, err,
+                   "  tokenizer: %s, %" PRId64 " ids, end token %" PRId32 ", fingerprint %016" PRIx64 "\n",
+                   m->kind, m->vocab_size, m->end_token, m->tokenizer));
+    TRY(put_split(dir, "train", &m->split[0], verify, out, &first, err));
+    TRY(put_split(dir, "val", &m->split[1], verify, out, &first, err));
+    TRY(buf_printf(out, err, "  %d-bit tokens, %" PRId64 " empty documents left out\n",
+                   8 * m->token_bytes, m->empty_documents));
+    if (first.code == ERR_NONE)
+        return buf_puts(out, verify ? "checksums: every file is as meta.json says\n"
+                                    : "checksums: not checked (--verify does)\n", err);
+    TRY(buf_puts(out, "checksums: DAMAGED\n", err));
+    return err_set(err, first.code == ERR_IO ? ERR_FORMAT : first.code, "%s", first.text);
+}
+
+Status inspect_data(const char *dir, bool verify, Buf *out, Err *err)
+{
+    DataMeta m = {0};
+    TRY(data_meta_read(&m, dir, err));
+    const Status s = put_meta(dir, &m, verify, out, err);
+    data_meta_free(&m);
+    return s;
+}
+
+Status inspect_tokenizer(const char *path, Buf *out, Err *err)
+{
+    Tokenizer *t = NULL;
+    TRY(tokenizer_load(&t, path, NULL, err));
+    const Status s = buf_printf(
+        out, err,
+        "%s: tokenizer, %s\n  ids:         %" PRId64 "\n  end token:   %" PRId32
+        "\n  fingerprint: %016" PRIx64 "\n",
+        path, tokenizer_kind(t), tokenizer_vocab_size(t), tokenizer_end_token(t),
+        tokenizer_fingerprint(t));
+    tokenizer_close(t);
+    return s;
+}
