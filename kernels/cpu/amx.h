@@ -8,5 +8,6 @@
 
 LT_C_BEGIN
 void cpu_matmul_register_amx(Ops *ops);
-void cpu_attention_register_amx(Ops *ops);
+void cpu_attention_fwd_register_amx(Ops *ops);
+void cpu_attention_bwd_register_amx(Ops *ops);
 LT_C_END

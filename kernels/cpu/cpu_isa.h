@@ -14,7 +14,7 @@ typedef struct CpuIsa {
     bool (*claim)(void);         // ask the kernel for it, or NULL; false: refused
     void (*add_vec)(Ops *ops);   // kernels of all ops but matmul
     void (*add_f32)(Ops *ops);   // matmul, any type
-    void (*add_bf16)(Ops *ops);  // its engine for bf16, or NULL
+    void (*add_bf16)(Ops *ops);  // its engine for bf16 products, or NULL
     double (*peak)(double seconds); // see cpu_peak.h
     bool timed; // `auto` takes it only when peak says it is faster than the row before it
 } CpuIsa;

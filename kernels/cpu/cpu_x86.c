@@ -74,6 +74,13 @@ static bool can_amx(void)
 
 static bool claim_amx(void) { return syscall(SYS_arch_prctl, XCOMP_REQUEST, XFEATURE_TILE) == 0; }
 
+static void add_amx(Ops *ops)
+{
+    cpu_matmul_register_amx(ops);
+    cpu_attention_fwd_register_amx(ops);
+    cpu_attention_bwd_register_amx(ops);
+}
+
 int cpu_isa_rows(const CpuIsa **rows)
 {
     static const CpuIsa table[] = {
@@ -100,7 +107,7 @@ int cpu_isa_rows(const CpuIsa **rows)
         {.name     = "amx",
          .can      = can_amx,
          .claim    = claim_amx,
-         .add_bf16 = cpu_matmul_register_amx,
+         .add_bf16 = add_amx,
          .peak     = cpu_peak_amx},
     };
     *rows = table;

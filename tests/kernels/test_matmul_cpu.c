@@ -8,7 +8,6 @@
 // SPDX-License-Identifier: MIT
 #include "engine/base/mem.h"
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/isa.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -319,4 +318,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-void cpu_vec_register_baseline(Ops *ops){(void)ops;} void cpu_vec_register_avx2(Ops *ops){(void)ops;} void cpu_vec_register_avx512(Ops *ops){(void)ops;}
