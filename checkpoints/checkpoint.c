@@ -4,8 +4,8 @@
 //        | rename, sync of the parent          <- the only moment at which step-N appears
 //     step-N/
 //
-// Removing goes the other way round: step-N is renamed to .tmp-old-step-N first, so that a kill in the
-// middle leaves nothing that looks like a damaged step. ckpt_clean sweeps up .tmp-*.
+// Removing goes the other way round: step-N is renamed to .tmp-old-step-N first, so that a kill
+// in the middle leaves nothing that looks like a damaged step. ckpt_clean sweeps up .tmp-*.
 //
 // SPDX-License-Identifier: MIT
 #include "checkpoints/checkpoint.h"
@@ -23,7 +23,8 @@
 static const char tmp_prefix[] = ".tmp-";
 
 // RUN/checkpoints/.tmp-WORDstep-N
-static Status tmp_path(char out[PATH_CAP], const char *run_dir, const char *word, int64_t step, Err *err)
+static Status tmp_path(char out[PATH_CAP], const char *run_dir, const char *word, int64_t step,
+                       Err *err)
 {
     char dir[PATH_CAP], name[STEPS_NAME_CAP], tmp[STEPS_NAME_CAP + 16];
     TRY(steps_dir(dir, run_dir, err));
@@ -107,15 +108,16 @@ static Status write_step(const CkptSave *s, const char *final, Err *err)
     return e;
 }
 
-// Which steps stay: the newest `keep`, every multiple of keep_every, the best, and the one just saved
-// (a run that was resumed from an older step may have newer ones beside it).
+// Which steps stay: the newest `keep`, every multiple of keep_every, the best, and the one just
+// saved (a run that was resumed from an older step may have newer ones beside it).
 static Status prune(const CkptSave *s, Err *err)
 {
     if (s->keep <= 0) return ERR_NONE;
     int64_t best = -1;
     Steps   all;
     if (steps_best(s->run_dir, &best, err) != ERR_NONE) {
-        log_warn("%s; nothing is removed", err ? err->text : "the name of the best step is damaged");
+        log_warn("%s; nothing is removed",
+                 err ? err->text : "the name of the best step is damaged");
         return ERR_NONE;
     }
     TRY(steps_list(&all, s->run_dir, err));

@@ -6,8 +6,8 @@
 //       trainer.safetensors  trainer.json                    what resuming needs besides
 //       MANIFEST                                             size and CRC-32 of every file, last
 //
-// A save writes into RUN/checkpoints/.tmp-step-..., syncs every file and the folder, writes MANIFEST,
-// and renames. A folder without a MANIFEST that matches is not a checkpoint.
+// A save writes into RUN/checkpoints/.tmp-step-..., syncs every file and the folder, writes
+// MANIFEST, and renames. A folder without a MANIFEST that matches is not a checkpoint.
 //
 // MANIFEST is text: "lathe-manifest 1", then "CRC32HEX SIZE NAME" a line, then "end".
 //
@@ -58,7 +58,8 @@ LT_MUST_CHECK Status ckpt_find(const char *path, const char *which, char out_dir
 // Newest complete step of a run; *found false when there is none (not an error).
 LT_MUST_CHECK Status ckpt_newest(const char *run_dir, char out_dir[PATH_CAP], int64_t *step,
                                  bool *found, Err *err);
-// Is every file of MANIFEST there, of its size, and (full) of its checksum? ERR_FORMAT names the file.
+// Is every file of MANIFEST there, of its size, and (full) of its checksum? ERR_FORMAT names the
+// file.
 LT_MUST_CHECK Status ckpt_verify(const char *step_dir, bool full, Err *err);
 
 // trainer.json (appended to *json) and trainer.safetensors: every tensor of `t` must be there with

@@ -20,7 +20,8 @@ static bool has(const char *dir, const char *name)
     return path_join(path, dir, name, NULL) == ERR_NONE && file_exists(path);
 }
 
-Status ckpt_newest(const char *run_dir, char out_dir[PATH_CAP], int64_t *step, bool *found, Err *err)
+Status ckpt_newest(const char *run_dir, char out_dir[PATH_CAP], int64_t *step, bool *found,
+                   Err *err)
 {
     Steps all;
     *found = false;
@@ -59,8 +60,8 @@ static Status take_step(const char *run_dir, int64_t number, char out_dir[PATH_C
     return ERR_NONE;
 }
 
-static Status find_in_run(const char *run_dir, const char *which, char out_dir[PATH_CAP], int64_t *step,
-                          Err *err)
+static Status find_in_run(const char *run_dir, const char *which, char out_dir[PATH_CAP],
+                          int64_t *step, Err *err)
 {
     int64_t number = -1;
     if (which && strcmp(which, "best") == 0) {
@@ -71,7 +72,8 @@ static Status find_in_run(const char *run_dir, const char *which, char out_dir[P
     }
     if (which && *which) {
         if (!steps_parse(which, &number))
-            return err_set(err, ERR_USAGE, "\"%.60s\" is neither best nor the name of a step folder", which);
+            return err_set(err, ERR_USAGE,
+                           "\"%.60s\" is neither best nor the name of a step folder", which);
         return take_step(run_dir, number, out_dir, step, err);
     }
     bool found = false;
@@ -88,7 +90,8 @@ static int64_t step_of(const char *dir)
     char    path[PATH_CAP];
     json_t *root = NULL;
     if (path_join(path, dir, "trainer.json", NULL) != ERR_NONE) return -1;
-    if (!file_exists(path) || json_read_object(&root, path, TRAINER_JSON_MAX, NULL) != ERR_NONE) return -1;
+    if (!file_exists(path) || json_read_object(&root, path, TRAINER_JSON_MAX, NULL) != ERR_NONE)
+        return -1;
     const json_t *j = json_object_get(root, "step");
     step            = json_is_integer(j) ? json_integer_value(j) : -1;
     json_decref(root);
@@ -106,7 +109,8 @@ static Status trimmed(char out[PATH_CAP], const char *path, Err *err)
     return ERR_NONE;
 }
 
-Status ckpt_find(const char *path, const char *which, char out_dir[PATH_CAP], int64_t *step, Err *err)
+Status ckpt_find(const char *path, const char *which, char out_dir[PATH_CAP], int64_t *step,
+                 Err *err)
 {
     char dir[PATH_CAP];
     TRY(trimmed(dir, path, err));
@@ -114,14 +118,15 @@ Status ckpt_find(const char *path, const char *which, char out_dir[PATH_CAP], in
     if (!file_is_dir(dir)) return err_set(err, ERR_IO, "%s: not a folder", dir);
     if (has(dir, "checkpoints")) return find_in_run(dir, which, out_dir, step, err);
     if (which && *which)
-        return err_set(err, ERR_USAGE, "%s: not a run folder, so there is no \"%.60s\" to choose", dir,
-                       which);
+        return err_set(err, ERR_USAGE, "%s: not a run folder, so there is no \"%.60s\" to choose",
+                       dir, which);
     int64_t number = -1;
     if (has(dir, "MANIFEST") || has(dir, "trainer.json") || steps_parse(path_base(dir), &number)) {
         const Status s = ckpt_verify(dir, true, err);
         if (s == ERR_FORMAT)
-            err_hint(err, "if you changed the folder on purpose, remove MANIFEST and trainer.json and "
-                          "rename it: then it is read as a plain model folder");
+            err_hint(err,
+                     "if you changed the folder on purpose, remove MANIFEST and trainer.json and "
+                     "rename it: then it is read as a plain model folder");
         if (s != ERR_NONE) return s;
         *step = step_of(dir);
     } else if (has(dir, "config.json")) {
@@ -143,15 +148,15 @@ static Status check_tensor(const SafeFile *f, Tensor *t, Err *err)
     const SafeEntry *e = safe_find(f, t->name);
     if (!e) return err_set(err, ERR_FORMAT, "%s: tensor \"%s\" is missing", f->path, t->name);
     if (e->dtype != t->dtype)
-        return err_set(err, ERR_FORMAT, "%s: tensor \"%s\" has dtype %s, expected %s", f->path, t->name,
-                       e->type, dtype_name(t->dtype));
+        return err_set(err, ERR_FORMAT, "%s: tensor \"%s\" has dtype %s, expected %s", f->path,
+                       t->name, e->type, dtype_name(t->dtype));
     bool same = e->rank == t->rank;
     for (int i = 0; same && i < t->rank; i++) same = e->shape[i] == t->shape[i];
     if (!same)
-        return err_set(err, ERR_FORMAT,
-                       "%s: tensor \"%s\" has another shape (%" PRIu64 " bytes, expected %" PRIu64 ")",
-                       f->path, t->name, e->bytes,
-                       (uint64_t)tensor_count(t) * dtype_bytes(t->dtype));
+        return err_set(
+            err, ERR_FORMAT,
+            "%s: tensor \"%s\" has another shape (%" PRIu64 " bytes, expected %" PRIu64 ")",
+            f->path, t->name, e->bytes, (uint64_t)tensor_count(t) * dtype_bytes(t->dtype));
     return ERR_NONE;
 }
 

@@ -31,11 +31,12 @@ static Status pair(HfSlot *slot, int n_slot, const HfConfig *c, const Tensor *t,
         given[i] = tensor_of(t, n, slot[i].engine, &at);
         if (!given[i] && slot[i].is_bias && !c->bias) continue;
         if (!given[i])
-            return err_set(err, ERR_UNSUPPORTED, "the model has no tensor \"%s\", the config wants one",
-                           slot[i].engine);
+            return err_set(err, ERR_UNSUPPORTED,
+                           "the model has no tensor \"%s\", the config wants one", slot[i].engine);
         if (given[i]->rank != slot[i].rank)
-            return err_set(err, ERR_UNSUPPORTED, "tensor \"%s\" has %d dimensions, the config wants %d",
-                           slot[i].engine, given[i]->rank, slot[i].rank);
+            return err_set(err, ERR_UNSUPPORTED,
+                           "tensor \"%s\" has %d dimensions, the config wants %d", slot[i].engine,
+                           given[i]->rank, slot[i].rank);
         for (int d = 0; d < slot[i].rank; d++) slot[i].shape[d] = given[i]->shape[d];
         used++;
     }
@@ -44,8 +45,8 @@ static Status pair(HfSlot *slot, int n_slot, const HfConfig *c, const Tensor *t,
         bool known = false;
         for (int i = 0; i < n_slot && !known; i++) known = given[i] == &t[k];
         if (!known)
-            return err_set(err, ERR_UNSUPPORTED, "tensor \"%s\" has no place in a %s model", t[k].name,
-                           c->architecture);
+            return err_set(err, ERR_UNSUPPORTED, "tensor \"%s\" has no place in a %s model",
+                           t[k].name, c->architecture);
     }
     return ERR_NONE;
 }
@@ -65,10 +66,12 @@ static Status load_matched(const HfFiles *f, const HfConfig *c, const HfSlot *sl
     for (int i = 0; i < n && s == ERR_NONE; i++) {
         if (!given[i]) continue;
         if (found[i]) {
-            strip_read(&strip, given[i]->data, given[i]->dtype, found[i]->e->data, found[i]->e->dtype,
-                       rows_of(&slot[i]), cols_of(&slot[i]), slot[i].transposed);
+            strip_read(&strip, given[i]->data, given[i]->dtype, found[i]->e->data,
+                       found[i]->e->dtype, rows_of(&slot[i]), cols_of(&slot[i]),
+                       slot[i].transposed);
         } else { // a bias of an engine that has it, in a file of a model that does not
-            memset(given[i]->data, 0, (size_t)tensor_count(given[i]) * dtype_bytes(given[i]->dtype));
+            memset(given[i]->data, 0,
+                   (size_t)tensor_count(given[i]) * dtype_bytes(given[i]->dtype));
         }
     }
     strip_free(&strip);
@@ -106,11 +109,13 @@ static Status save_one(void *user, int i, FileWriter *w, Err *err)
     const HfSlot *slot = &s->slot[i];
     const Tensor *t    = s->given[i];
     const int64_t rows = rows_of(slot), cols = cols_of(slot);
-    if (!t) return strip_write_zeros(&s->strip, w, (uint64_t)(rows * cols) * dtype_bytes(s->as), err);
+    if (!t)
+        return strip_write_zeros(&s->strip, w, (uint64_t)(rows * cols) * dtype_bytes(s->as), err);
     return strip_write(&s->strip, w, t->data, t->dtype, s->as, rows, cols, slot->transposed, err);
 }
 
-static Status save_slots(const char *dir, Save *save, int n, uint32_t *crc, uint64_t *bytes, Err *err)
+static Status save_slots(const char *dir, Save *save, int n, uint32_t *crc, uint64_t *bytes,
+                         Err *err)
 {
     typedef char Name[HF_NAME_CAP + 16];
     char         path[PATH_CAP];

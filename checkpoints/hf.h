@@ -1,8 +1,8 @@
 // hf.h -- Hugging Face model folders: config.json, and the names and orientations of tensors.
 //
 // The engine has one set of names and keeps every linear weight as [out, in]. A map says what a
-// Hugging Face architecture calls each tensor and whether its file has it transposed (GPT-2's Conv1D
-// weights are [in, out]).
+// Hugging Face architecture calls each tensor and whether its file has it transposed (GPT-2's
+// Conv1D weights are [in, out]).
 //
 //   engine                         GPT-2 (transformer. in front; also bare, module., _orig_mod.)
 //   embed.token.weight   [V,C]     wte.weight
@@ -41,7 +41,7 @@ typedef struct HfConfig {
     bool    scale_attn_weights;
     bool    bias; // lathe's own key, true when absent: false = no biases (nanoGPT's bias=False)
     int64_t bos_token_id, eos_token_id; // -1: none
-    char    dtype[16];                  // "float32", "bfloat16", "float16"; from dtype or torch_dtype
+    char dtype[16]; // "float32", "bfloat16", "float16"; from dtype or torch_dtype
 } HfConfig;
 
 LT_C_BEGIN
@@ -49,9 +49,9 @@ LT_MUST_CHECK Status hf_config_read(HfConfig *c, const char *dir, Err *err); // 
 LT_MUST_CHECK Status hf_config_text(const HfConfig *c, Buf *out, Err *err);  // the file's content
 
 // Fill `t` (names, shapes, dtypes and memory given by the engine) from a model folder: one
-// model.safetensors or model.safetensors.index.json with shards, prefixes and tied or untied heads as
-// they come. A missing or extra tensor, a wrong shape, an absent shard: ERR_FORMAT that names it.
-// Tied models: a file's lm_head.weight must equal wte.weight or be absent.
+// model.safetensors or model.safetensors.index.json with shards, prefixes and tied or untied
+// heads as they come. A missing or extra tensor, a wrong shape, an absent shard: ERR_FORMAT that
+// names it. Tied models: a file's lm_head.weight must equal wte.weight or be absent.
 LT_MUST_CHECK Status hf_load(const char *dir, const HfConfig *c, Tensor *t, int n, Err *err);
 
 // Write dir/model.safetensors under Hugging Face names and orientation, as `as` (f32, bf16, f16).

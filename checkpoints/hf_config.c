@@ -24,7 +24,8 @@ typedef struct Source {
 
 static Status wrong(const Source *s, const char *key, const json_t *j, const char *want, Err *err)
 {
-    return err_set(err, ERR_FORMAT, "%s: %s is %s, expected %s", s->path, key, json_read_kind(j), want);
+    return err_set(err, ERR_FORMAT, "%s: %s is %s, expected %s", s->path, key, json_read_kind(j),
+                   want);
 }
 
 // An integer in [min, max] under `key`, or its other name. absent: the value when it is missing or
@@ -43,8 +44,8 @@ static Status get_int(const Source *s, const char *key, const char *other, int64
     const int64_t v = json_integer_value(j);
     if (v < min || v > max)
         return err_set(err, ERR_FORMAT,
-                       "%s: %s is %" PRId64 ", expected a value from %" PRId64 " to %" PRId64, s->path,
-                       key, v, min, max);
+                       "%s: %s is %" PRId64 ", expected a value from %" PRId64 " to %" PRId64,
+                       s->path, key, v, min, max);
     *out = v;
     return ERR_NONE;
 }
@@ -58,8 +59,8 @@ static Status get_real(const Source *s, const char *key, double min, double belo
     if (!json_is_number(j)) return wrong(s, key, j, "a number", err);
     const double v = json_number_value(j);
     if (!(v >= min && v < below))
-        return err_set(err, ERR_FORMAT, "%s: %s is %g, expected at least %g and less than %g", s->path,
-                       key, v, min, below);
+        return err_set(err, ERR_FORMAT, "%s: %s is %g, expected at least %g and less than %g",
+                       s->path, key, v, min, below);
     *out = v;
     return ERR_NONE;
 }
@@ -94,8 +95,8 @@ static Status get_architecture(const Source *s, HfConfig *c, Err *err)
     TRY(get_text(s, "model_type", "", c->model_type, sizeof c->model_type, err));
     if (!c->model_type[0]) return err_set(err, ERR_FORMAT, "%s: model_type is missing", s->path);
     if (strcmp(c->model_type, "gpt2") != 0)
-        return err_set(err, ERR_UNSUPPORTED, "%s: model_type \"%s\"; this version reads gpt2", s->path,
-                       json_read_show(show, c->model_type));
+        return err_set(err, ERR_UNSUPPORTED, "%s: model_type \"%s\"; this version reads gpt2",
+                       s->path, json_read_show(show, c->model_type));
     snprintf(c->architecture, sizeof c->architecture, "GPT2LMHeadModel");
     const json_t *list = json_object_get(s->root, "architectures");
     if (!list || json_is_null(list)) return ERR_NONE;
@@ -106,8 +107,8 @@ static Status get_architecture(const Source *s, HfConfig *c, Err *err)
     const char *name = json_string_value(first);
     if (strcmp(name, "GPT2LMHeadModel") == 0 || strcmp(name, "GPT2Model") == 0) return ERR_NONE;
     return err_set(err, ERR_UNSUPPORTED,
-                   "%s: architecture \"%s\"; this version reads GPT2LMHeadModel and GPT2Model", s->path,
-                   json_read_show(show, name));
+                   "%s: architecture \"%s\"; this version reads GPT2LMHeadModel and GPT2Model",
+                   s->path, json_read_show(show, name));
 }
 
 static Status get_sizes(const Source *s, HfConfig *c, Err *err)
@@ -119,10 +120,12 @@ static Status get_sizes(const Source *s, HfConfig *c, Err *err)
     TRY(get_int(s, "n_inner", NULL, 1, 1 << 24, 4 * c->n_embd, &c->n_inner, err));
     int64_t n_ctx = 0;
     TRY(get_int(s, "n_ctx", NULL, 1, 1 << 24, 1024, &n_ctx, err));
-    TRY(get_int(s, "n_positions", "max_position_embeddings", 1, 1 << 24, n_ctx, &c->n_positions, err));
+    TRY(get_int(s, "n_positions", "max_position_embeddings", 1, 1 << 24, n_ctx, &c->n_positions,
+                err));
     if (c->n_embd % c->n_head)
-        return err_set(err, ERR_FORMAT, "%s: n_embd %" PRId64 " is not a multiple of n_head %" PRId64,
-                       s->path, c->n_embd, c->n_head);
+        return err_set(err, ERR_FORMAT,
+                       "%s: n_embd %" PRId64 " is not a multiple of n_head %" PRId64, s->path,
+                       c->n_embd, c->n_head);
     TRY(get_int(s, "bos_token_id", NULL, -1, INT32_MAX, -1, &c->bos_token_id, err));
     TRY(get_int(s, "eos_token_id", NULL, -1, INT32_MAX, -1, &c->eos_token_id, err));
     // Small models often keep GPT-2's 50256 beside a smaller vocabulary: no such token, then.
@@ -145,8 +148,8 @@ static Status get_activation(const Source *s, HfConfig *c, Err *err)
         if (strcmp(c->activation, known[i]) == 0) return ERR_NONE;
     char show[JSON_SHOW_CAP];
     return err_set(err, ERR_UNSUPPORTED,
-                   "%s: activation_function \"%s\"; this version has gelu_new, gelu and relu", s->path,
-                   json_read_show(show, c->activation));
+                   "%s: activation_function \"%s\"; this version has gelu_new, gelu and relu",
+                   s->path, json_read_show(show, c->activation));
 }
 
 static Status get_rest(const Source *s, HfConfig *c, Err *err)

@@ -69,7 +69,8 @@ static Status check_source(Job *j, Err *err)
 static const HfEntry *source_of(const Job *j, const HfSlot *s)
 {
     const HfEntry *e = hf_files_find(&j->files, s->name);
-    return e || s->on_body ? e : hf_files_find(&j->files, "wte.weight"); // a head made of the embedding
+    return e || s->on_body ? e
+                           : hf_files_find(&j->files, "wte.weight"); // a head made of the embedding
 }
 
 static void make_config(Job *j)
@@ -98,9 +99,11 @@ static Status plan(Job *j, Err *err)
         Piece        *p = &j->piece[i];
         snprintf(p->name, sizeof p->name, "%s%s", s->on_body ? "transformer." : "", s->name);
         p->source = source_of(j, s);
-        p->dtype  = j->how->dtype >= 0 ? (DType)j->how->dtype : (p->source ? p->source : wte)->e->dtype;
+        p->dtype =
+            j->how->dtype >= 0 ? (DType)j->how->dtype : (p->source ? p->source : wte)->e->dtype;
         p->rank   = s->rank;
-        for (int d = 0; d < s->rank; d++) p->shape[d] = s->shape[s->transposed ? s->rank - 1 - d : d];
+        for (int d = 0; d < s->rank; d++)
+            p->shape[d] = s->shape[s->transposed ? s->rank - 1 - d : d];
         if (j->how->shard_bytes && fill && fill + bytes_of(p) > j->how->shard_bytes) {
             j->shards++;
             fill = 0;
@@ -122,8 +125,8 @@ static Status write_piece(void *user, int i, FileWriter *w, Err *err)
         have = 1;
         for (int d = 0; d < p->rank; d++) have *= p->source->e->shape[d];
         have = LT_MIN(have, total);
-        TRY(strip_write(&j->strip, w, p->source->e->data, p->source->e->dtype, p->dtype, 1, have, false,
-                        err));
+        TRY(strip_write(&j->strip, w, p->source->e->data, p->source->e->dtype, p->dtype, 1, have,
+                        false, err));
     }
     return strip_write_zeros(&j->strip, w, (uint64_t)(total - have) * dtype_bytes(p->dtype), err);
 }

@@ -29,8 +29,8 @@ const HfEntry *hf_files_find(const HfFiles *f, const char *name)
     return f->n ? bsearch(&key, f->entry, (size_t)f->n, sizeof key, by_name) : NULL;
 }
 
-// The distinct file names of a weight map, sorted; NULL when memory is out. Freed with mem_free; the
-// strings belong to `map`.
+// The distinct file names of a weight map, sorted; NULL when memory is out. Freed with mem_free;
+// the strings belong to `map`.
 static const char **shard_names(json_t *map, int *n)
 {
     const char **list = mem_calloc(json_object_size(map), sizeof *list);
@@ -55,16 +55,19 @@ static Status check_map(const json_t *map, const char *path, Err *err)
     const char *key;
     json_t     *value;
     char        a[JSON_SHOW_CAP], b[JSON_SHOW_CAP];
-    if (json_object_size(map) == 0) return err_set(err, ERR_FORMAT, "%s: weight_map is empty", path);
+    if (json_object_size(map) == 0)
+        return err_set(err, ERR_FORMAT, "%s: weight_map is empty", path);
     json_object_foreach((json_t *)(uintptr_t)map, key, value)
     {
         if (!json_is_string(value))
-            return err_set(err, ERR_FORMAT, "%s: weight_map[\"%s\"] is %s, expected a file name", path,
-                           json_read_show(a, key), json_read_kind(value));
+            return err_set(err, ERR_FORMAT, "%s: weight_map[\"%s\"] is %s, expected a file name",
+                           path, json_read_show(a, key), json_read_kind(value));
         const char *s = json_string_value(value);
         if (!*s || strchr(s, '/') || s[0] == '.')
-            return err_set(err, ERR_FORMAT, "%s: weight_map[\"%s\"] is \"%s\", not the name of a file in "
-                           "this folder", path, json_read_show(a, key), json_read_show(b, s));
+            return err_set(err, ERR_FORMAT,
+                           "%s: weight_map[\"%s\"] is \"%s\", not the name of a file in "
+                           "this folder",
+                           path, json_read_show(a, key), json_read_show(b, s));
     }
     return ERR_NONE;
 }
@@ -125,8 +128,8 @@ static Status check_index(const HfFiles *f, json_t *map, const char *index, Err 
     }
     for (int i = 0; i < f->n; i++)
         if (!json_object_get(map, f->entry[i].e->name))
-            return err_set(err, ERR_FORMAT, "%s: tensor \"%s\" of shard \"%s\" is not listed", index,
-                           json_read_show(a, f->entry[i].e->name),
+            return err_set(err, ERR_FORMAT, "%s: tensor \"%s\" of shard \"%s\" is not listed",
+                           index, json_read_show(a, f->entry[i].e->name),
                            json_read_show(b, path_base(f->entry[i].file->path)));
     return ERR_NONE;
 }
@@ -211,7 +214,8 @@ static Status check_entry(const HfEntry *h, const HfSlot *s, Err *err)
                        h->file->path, show, have, want);
     }
     if (h->e->dtype > DTYPE_F16)
-        return err_set(err, ERR_FORMAT, "%s: tensor \"%s\" has dtype %s; weights are F32, F16 or BF16",
+        return err_set(err, ERR_FORMAT,
+                       "%s: tensor \"%s\" has dtype %s; weights are F32, F16 or BF16",
                        h->file->path, show, h->e->type);
     return ERR_NONE;
 }
@@ -232,12 +236,14 @@ static Status check_missing(const HfFiles *f, const HfConfig *c, const HfSlot *s
     const Status s = err_set(err, ERR_FORMAT, "%s: tensor \"%s%s\" is missing%s", f->dir,
                              first->on_body ? "transformer." : "", first->name, more);
     if (!first->on_body)
-        err_hint(err, "if the output layer shares the token embedding, set tie_word_embeddings to true "
-                      "in config.json");
+        err_hint(err,
+                 "if the output layer shares the token embedding, set tie_word_embeddings to true "
+                 "in config.json");
     return s;
 }
 
-static Status check_extra(const HfFiles *f, const HfConfig *c, const HfEntry **found, int n, Err *err)
+static Status check_extra(const HfFiles *f, const HfConfig *c, const HfEntry **found, int n,
+                          Err *err)
 {
     char *used = mem_calloc((size_t)f->n, 1);
     if (!used) return mem_err(err, (size_t)f->n, "checking tensors");
@@ -272,8 +278,8 @@ static Status check_tied(const HfFiles *f, Err *err)
     TRY(check_entry(head, &as_embedding, err));
     Strip strip;
     TRY(strip_init(&strip, err));
-    const bool same = strip_equal(&strip, head->e->data, head->e->dtype, wte->e->data, wte->e->dtype,
-                                  wte->e->shape[0] * wte->e->shape[1]);
+    const bool same = strip_equal(&strip, head->e->data, head->e->dtype, wte->e->data,
+                                  wte->e->dtype, wte->e->shape[0] * wte->e->shape[1]);
     strip_free(&strip);
     if (same) return ERR_NONE;
     const Status s = err_set(err, ERR_FORMAT,
@@ -292,7 +298,8 @@ static Status check_no_bias(const HfSlot *slot, const HfEntry **found, int n, Er
     Status s = ERR_NONE;
     for (int i = 0; i < n && s == ERR_NONE; i++) {
         if (!slot[i].is_bias || !found[i]) continue;
-        if (strip_is_zero(&strip, found[i]->e->data, found[i]->e->dtype, slot[i].shape[0])) continue;
+        if (strip_is_zero(&strip, found[i]->e->data, found[i]->e->dtype, slot[i].shape[0]))
+            continue;
         char show[JSON_SHOW_CAP];
         s = err_set(err, ERR_FORMAT,
                     "%s: config.json says the model has no biases, but tensor \"%s\" is not zero",

@@ -1,8 +1,8 @@
 // hf_files.h -- the tensors of a model folder, whichever files they lie in.
 //
 // model.safetensors, or model.safetensors.index.json and its shards. Names are looked up without
-// their prefixes. hf_files_match is where a folder and a config meet: every complaint about a missing,
-// an extra or a misshapen tensor comes from there.
+// their prefixes. hf_files_match is where a folder and a config meet: every complaint about a
+// missing, an extra or a misshapen tensor comes from there.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

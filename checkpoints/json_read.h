@@ -1,4 +1,5 @@
-// json_read.h -- JSON files as other people wrote them: size limits, and errors that name the place.
+// json_read.h -- JSON files as other people wrote them: size limits, and errors that name the
+// place.
 //
 // jansson parses; this adds the path, the line and a bound on the size, and turns whatever a file
 // holds into text that is safe to print. Duplicate keys, NaN, trailing bytes, NUL and invalid UTF-8

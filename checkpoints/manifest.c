@@ -15,7 +15,8 @@ enum { TEXT_MAX = 1 << 16 };
 Status manifest_add(Manifest *m, const char *name, uint32_t crc, uint64_t bytes, Err *err)
 {
     if (m->n == MANIFEST_FILES_MAX || strlen(name) + 1 > MANIFEST_NAME_CAP)
-        return err_set(err, ERR_UNSUPPORTED, "a checkpoint holds at most %d files with short names (%.40s)",
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a checkpoint holds at most %d files with short names (%.40s)",
                        (int)MANIFEST_FILES_MAX, name);
     ManifestLine *l = &m->line[m->n++];
     snprintf(l->name, sizeof l->name, "%s", name);
@@ -129,13 +130,13 @@ static Status check_line(const ManifestLine *l, const char *dir, bool full, Err 
     if (!file_exists(path)) return err_set(err, ERR_FORMAT, "%s is missing", path);
     TRY(file_size(path, &bytes, err));
     if (bytes != l->bytes)
-        return err_set(err, ERR_FORMAT, "%s has %" PRIu64 " bytes, MANIFEST says %" PRIu64, path, bytes,
-                       l->bytes);
+        return err_set(err, ERR_FORMAT, "%s has %" PRIu64 " bytes, MANIFEST says %" PRIu64, path,
+                       bytes, l->bytes);
     if (!full) return ERR_NONE;
     TRY(file_crc(path, &crc, &bytes, err));
     if (crc != l->crc || bytes != l->bytes)
-        return err_set(err, ERR_FORMAT, "%s has CRC-32 %08" PRIx32 ", MANIFEST says %08" PRIx32, path,
-                       crc, l->crc);
+        return err_set(err, ERR_FORMAT, "%s has CRC-32 %08" PRIx32 ", MANIFEST says %08" PRIx32,
+                       path, crc, l->crc);
     return ERR_NONE;
 }
 

@@ -29,7 +29,8 @@ typedef struct Manifest {
 } Manifest;
 
 LT_C_BEGIN
-LT_MUST_CHECK Status manifest_add(Manifest *m, const char *name, uint32_t crc, uint64_t bytes, Err *err);
+LT_MUST_CHECK Status manifest_add(Manifest *m, const char *name, uint32_t crc, uint64_t bytes,
+                                  Err *err);
 LT_MUST_CHECK Status manifest_write(const Manifest *m, const char *dir, Err *err); // dir/MANIFEST
 LT_MUST_CHECK Status manifest_read(Manifest *m, const char *dir, Err *err);
 // Is every line true? full: checksums too, else sizes alone. ERR_FORMAT names the file.

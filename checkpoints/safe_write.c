@@ -1,4 +1,5 @@
-// safe_write.c -- writing safetensors: header first (all sizes are known), then the bytes, streamed.
+// safe_write.c -- writing safetensors: header first (all sizes are known), then the bytes,
+// streamed.
 //
 // SPDX-License-Identifier: MIT
 #include "checkpoints/safetensors.h"
@@ -61,7 +62,8 @@ static Status put_header(Buf *b, const SafeOut *o, const int *order, int n, cons
         TRY(buf_printf(b, err, ":{\"dtype\":\"%s\",\"shape\":[", type_names[t->dtype]));
         for (int d = 0; d < t->rank; d++)
             TRY(buf_printf(b, err, "%s%" PRId64, d ? "," : "", t->shape[d]));
-        TRY(buf_printf(b, err, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + out_bytes(t)));
+        TRY(buf_printf(b, err, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at,
+                       at + out_bytes(t)));
         at += out_bytes(t);
         comma = ",";
     }
@@ -131,7 +133,8 @@ static Status write_given(void *user, int i, FileWriter *w, Err *err)
 {
     Given        *g = user;
     const Tensor *t = &g->t[i];
-    return strip_write(&g->strip, w, t->data, t->dtype, g->o[i].dtype, 1, tensor_count(t), false, err);
+    return strip_write(&g->strip, w, t->data, t->dtype, g->o[i].dtype, 1, tensor_count(t), false,
+                       err);
 }
 
 Status safe_write(const char *path, const Tensor *t, int n, int as, const char *const *meta,
@@ -140,7 +143,8 @@ Status safe_write(const char *path, const Tensor *t, int n, int as, const char *
     SafeOut *o = mem_calloc((size_t)n, sizeof *o);
     if (!o) return mem_err(err, (size_t)n * sizeof *o, path);
     for (int i = 0; i < n; i++) {
-        o[i] = (SafeOut){.name = t[i].name, .dtype = as < 0 ? t[i].dtype : (DType)as, .rank = t[i].rank};
+        o[i] = (SafeOut){
+            .name = t[i].name, .dtype = as < 0 ? t[i].dtype : (DType)as, .rank = t[i].rank};
         for (int d = 0; d < t[i].rank; d++) o[i].shape[d] = t[i].shape[d];
     }
     Given  g = {.t = t, .o = o};

@@ -4,8 +4,9 @@
 //     | H (LE) | JSON, H bytes  | tensor | tensor | ... | tensor     |
 //                               0        e0       e1                 data size
 //
-// Tensors are sorted by their offsets; each must begin where the one before it ends, the first at 0,
-// and the last must end at the end of the file. So there is no overlap and no gap to check apart.
+// Tensors are sorted by their offsets; each must begin where the one before it ends, the first at
+// 0, and the last must end at the end of the file. So there is no overlap and no gap to check
+// apart.
 //
 // SPDX-License-Identifier: MIT
 #include "checkpoints/safetensors.h"
@@ -80,7 +81,8 @@ static Status read_shape(const SafeFile *f, SafeEntry *e, const json_t *j, uint6
     for (int i = 0; i < e->rank; i++) {
         const json_t *d = json_array_get(j, (size_t)i);
         if (!json_is_integer(d)) return bad(f, e->name, err, "shape holds what is not an integer");
-        if (json_integer_value(d) < 0) return bad(f, e->name, err, "shape has a negative dimension");
+        if (json_integer_value(d) < 0)
+            return bad(f, e->name, err, "shape has a negative dimension");
         e->shape[i] = json_integer_value(d);
         empty |= e->shape[i] == 0;
     }
@@ -112,8 +114,9 @@ static Status read_offsets(const Reader *r, Span *s, const json_t *j, Err *err)
         return bad(r->f, name, err, what);
     }
     if (s->end - s->begin != s->e.bytes) {
-        snprintf(what, sizeof what, "dtype and shape need %" PRIu64 " bytes, data_offsets give %" PRIu64,
-                 s->e.bytes, s->end - s->begin);
+        snprintf(what, sizeof what,
+                 "dtype and shape need %" PRIu64 " bytes, data_offsets give %" PRIu64, s->e.bytes,
+                 s->end - s->begin);
         return bad(r->f, name, err, what);
     }
     s->e.data = r->f->map.data + (r->f->map.size - r->data_bytes) + s->begin;
@@ -180,8 +183,8 @@ static Status check_spans(const Reader *r, int n, Err *err)
     }
     if (at != r->data_bytes)
         return err_set(err, ERR_FORMAT,
-                       "%s: %" PRIu64 " bytes at the end of the file belong to no tensor", r->f->path,
-                       r->data_bytes - at);
+                       "%s: %" PRIu64 " bytes at the end of the file belong to no tensor",
+                       r->f->path, r->data_bytes - at);
     return ERR_NONE;
 }
 

@@ -1,9 +1,10 @@
 // safetensors.h -- Hugging Face's tensor file: 8 bytes of header length (little endian), a JSON
 // header {"name": {"dtype", "shape", "data_offsets"}, "__metadata__": {...}}, then the bytes.
 //
-// Reading maps the file and checks everything before a byte of it is used: header length against the
-// file's size, every offset against the data and the shape, no overlap, no gap, no overflow. A wrong
-// file is ERR_FORMAT with the path and the tensor's name. Memory is bounded by the size of the file.
+// Reading maps the file and checks everything before a byte of it is used: header length against
+// the file's size, every offset against the data and the shape, no overlap, no gap, no overflow.
+// A wrong file is ERR_FORMAT with the path and the tensor's name. Memory is bounded by the size
+// of the file.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -54,8 +55,9 @@ void                 safe_close(SafeFile *f);                        // also of 
 LT_MUST_CHECK Status safe_write(const char *path, const Tensor *t, int n, int as,
                                 const char *const *meta /* key, value, ..., NULL */, uint32_t *crc,
                                 uint64_t *bytes, Err *err);
-// The same with the bytes made by `body`, called once a tensor: memory for one strip is enough for any
-// file. Wider element types come first in the file, so that every tensor is aligned to its own size.
+// The same with the bytes made by `body`, called once a tensor: memory for one strip is enough
+// for any file. Wider element types come first in the file, so that every tensor is aligned to
+// its own size.
 LT_MUST_CHECK Status safe_write_body(const char *path, const SafeOut *o, int n,
                                      const char *const *meta, SafeBody body, void *user,
                                      uint32_t *crc, uint64_t *bytes, Err *err);

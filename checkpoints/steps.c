@@ -64,7 +64,8 @@ Status steps_list(Steps *s, const char *run_dir, Err *err)
     if (!file_is_dir(dir)) return ERR_NONE;
     TRY(file_list(dir, &l, err));
     s->step  = mem_calloc((size_t)l.n, sizeof *s->step);
-    Status e = s->step ? ERR_NONE : mem_err(err, (size_t)l.n * sizeof *s->step, "the list of steps");
+    Status e =
+        s->step ? ERR_NONE : mem_err(err, (size_t)l.n * sizeof *s->step, "the list of steps");
     for (int i = 0; i < l.n && e == ERR_NONE; i++)
         if (steps_parse(l.name[i], &s->step[s->n])) s->n++;
     file_list_free(&l);

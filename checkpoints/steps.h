@@ -17,7 +17,8 @@ enum { STEPS_NAME_CAP = 40 };
 LT_C_BEGIN
 void steps_name(char out[STEPS_NAME_CAP], int64_t step); // "step-00001000"
 bool steps_parse(const char *name, int64_t *step);       // false: not such a name
-LT_MUST_CHECK Status steps_dir(char out[PATH_CAP], const char *run_dir, Err *err); // RUN/checkpoints
+LT_MUST_CHECK Status steps_dir(char out[PATH_CAP], const char *run_dir,
+                               Err *err); // RUN/checkpoints
 LT_MUST_CHECK Status steps_path(char out[PATH_CAP], const char *run_dir, int64_t step, Err *err);
 // Empty when the run has no checkpoints folder.
 LT_MUST_CHECK Status steps_list(Steps *s, const char *run_dir, Err *err);

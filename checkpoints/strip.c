@@ -56,8 +56,8 @@ static void transpose(DType t, void *dst, int64_t dst_step, const void *src, int
     }
 }
 
-static Status write_flat(Strip *s, FileWriter *w, const uint8_t *src, DType from, DType to, int64_t n,
-                         Err *err)
+static Status write_flat(Strip *s, FileWriter *w, const uint8_t *src, DType from, DType to,
+                         int64_t n, Err *err)
 {
     if (from == to) return file_write(w, src, (size_t)n * dtype_bytes(to), err);
     for (int64_t i = 0; i < n; i += STRIP_ELEMENTS) {
@@ -105,7 +105,8 @@ Status strip_write_zeros(Strip *s, FileWriter *w, uint64_t bytes, Err *err)
 }
 
 // n elements of a file, aligned and as `to`, n <= STRIP_ELEMENTS; `into` or `spare` holds them.
-static const void *fetch(void *into, void *spare, const uint8_t *src, DType from, DType to, int64_t n)
+static const void *fetch(void *into, void *spare, const uint8_t *src, DType from, DType to,
+                         int64_t n)
 {
     memcpy(into, src, (size_t)n * dtype_bytes(from));
     if (from == to) return into;

@@ -7,6 +7,6 @@
 LT_C_BEGIN
 // Copy the tokenizer files of `from` (a folder, or one file) into dir, and note them in *m (NULL:
 // not noted). A folder without any is ERR_IO unless `optional`.
-LT_MUST_CHECK Status tokenizer_files_copy(const char *dir, const char *from, bool optional, Manifest *m,
-                                          Err *err);
+LT_MUST_CHECK Status tokenizer_files_copy(const char *dir, const char *from, bool optional,
+                                          Manifest *m, Err *err);
 LT_C_END

@@ -1,5 +1,5 @@
-// cmd_convert.c -- lathe convert: a model folder of another element type, in other files, tied or not,
-// with more or fewer vocabulary rows.
+// cmd_convert.c -- lathe convert: a model folder of another element type, in other files, tied or
+// not, with more or fewer vocabulary rows.
 //
 // SPDX-License-Identifier: MIT
 #include "checkpoints/checkpoint.h"
@@ -24,7 +24,8 @@ static Status vocab_rows(int64_t pad, const char *dir, int64_t *rows, Err *err)
         return ERR_NONE;
     }
     Tokenizer *t = NULL;
-    TRY_CTX(tokenizer_load(&t, dir, NULL, err), err, "finding the vocabulary's size for pad_vocab=1");
+    TRY_CTX(tokenizer_load(&t, dir, NULL, err), err,
+            "finding the vocabulary's size for pad_vocab=1");
     *rows = tokenizer_vocab_size(t);
     tokenizer_close(t);
     if (*rows > c.vocab_size)

@@ -39,7 +39,8 @@ static Status inspect_folder(const char *dir, const char *which, bool verify, Bu
         return inspect_model(step_dir, verify, out, err);
     }
     if (*which) return err_set(err, ERR_USAGE, "%s: --which is for run folders", dir);
-    if (has(dir, "MANIFEST") || has(dir, "config.json")) return inspect_model(dir, verify, out, err);
+    if (has(dir, "MANIFEST") || has(dir, "config.json"))
+        return inspect_model(dir, verify, out, err);
     if (has(dir, "meta.json") || has(dir, "INCOMPLETE")) return inspect_data(dir, verify, out, err);
     if (has(dir, "model.safetensors")) {
         char path[PATH_CAP];
@@ -48,7 +49,8 @@ static Status inspect_folder(const char *dir, const char *which, bool verify, Bu
     }
     if (has_tokenizer(dir)) return inspect_tokenizer(dir, out, err);
     return err_set(err, ERR_USAGE,
-                   "%s: not a run, checkpoint, model, data or tokenizer folder that lathe knows", dir);
+                   "%s: not a run, checkpoint, model, data or tokenizer folder that lathe knows",
+                   dir);
 }
 
 static Status inspect_file(const char *path, Buf *out, Err *err)

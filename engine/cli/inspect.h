@@ -1,7 +1,7 @@
 // inspect.h -- the parts of `lathe inspect`: each appends to *out what is in one kind of thing.
 //
-// verify: checksums are computed and compared where there are any; damage is reported in the text and
-// makes the result ERR_FORMAT.
+// verify: checksums are computed and compared where there are any; damage is reported in the text
+// and makes the result ERR_FORMAT.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

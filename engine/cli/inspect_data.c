@@ -14,7 +14,8 @@
 
 static int32_t word(const uint8_t *p)
 {
-    return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+    return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+                     (uint32_t)p[3] << 24);
 }
 
 bool inspect_is_shard(const char *path)
@@ -26,22 +27,24 @@ bool inspect_is_shard(const char *path)
     return magic == SHARD_MAGIC_16 || magic == SHARD_MAGIC_32;
 }
 
-static Status check_shard(const char *path, const FileMap *map, int *width, int64_t *tokens, Err *err)
+static Status check_shard(const char *path, const FileMap *map, int *width, int64_t *tokens,
+                          Err *err)
 {
     if (map->size < SHARD_HEADER_BYTES)
-        return err_set(err, ERR_FORMAT, "%s: %zu bytes; the header of a token shard alone has %d", path,
-                       map->size, (int)SHARD_HEADER_BYTES);
+        return err_set(err, ERR_FORMAT, "%s: %zu bytes; the header of a token shard alone has %d",
+                       path, map->size, (int)SHARD_HEADER_BYTES);
     const bool    wide    = word(map->data) == SHARD_MAGIC_32;
     const int32_t version = word(map->data + 4), want = wide ? SHARD_VERSION_32 : SHARD_VERSION_16;
     *width  = wide ? 4 : 2;
     *tokens = word(map->data + 8);
     if (version != want)
-        return err_set(err, ERR_FORMAT, "%s: token shard of version %" PRId32 ", expected %" PRId32, path,
-                       version, want);
+        return err_set(err, ERR_FORMAT, "%s: token shard of version %" PRId32 ", expected %" PRId32,
+                       path, version, want);
     const int64_t bytes = SHARD_HEADER_BYTES + *tokens * *width;
     if (*tokens < 0 || bytes != (int64_t)map->size)
         return err_set(err, ERR_FORMAT,
-                       "%s: the header says %" PRId64 " tokens of %d bytes, but the file has %zu bytes",
+                       "%s: the header says %" PRId64
+                       " tokens of %d bytes, but the file has %zu bytes",
                        path, *tokens, *width, map->size);
     return ERR_NONE;
 }
@@ -91,16 +94,16 @@ static Status put_meta_file(const char *dir, const MetaFile *f, bool verify, Buf
         s = err_set(&bad, ERR_FORMAT, "%s has CRC-32 %08" PRIx32 ", %s says %08" PRIx32, path, crc,
                     META_FILE, f->crc);
     if (s != ERR_NONE && first->code == ERR_NONE) *first = bad;
-    return buf_printf(out, err, "    %08" PRIx32 " %12" PRIu64 "  %s%s%s\n", f->crc, f->bytes, f->name,
-                      s == ERR_NONE ? "" : "  DAMAGED: ", bad.text);
+    return buf_printf(out, err, "    %08" PRIx32 " %12" PRIu64 "  %s%s%s\n", f->crc, f->bytes,
+                      f->name, s == ERR_NONE ? "" : "  DAMAGED: ", bad.text);
 }
 
-static Status put_split(const char *dir, const char *name, const MetaSplit *m, bool verify, Buf *out,
-                        Err *first, Err *err)
+static Status put_split(const char *dir, const char *name, const MetaSplit *m, bool verify,
+                        Buf *out, Err *first, Err *err)
 {
     TRY(buf_printf(out, err,
-                   "  %s: %" PRId64 " tokens, %" PRId64 " documents, %" PRId64 " bytes of text", name,
-                   m->tokens, m->documents, m->text_bytes));
+                   "  %s: %" PRId64 " tokens, %" PRId64 " documents, %" PRId64 " bytes of text",
+                   name, m->tokens, m->documents, m->text_bytes));
     if (m->counted_tokens != m->tokens)
         TRY(buf_printf(out, err, ", %" PRId64 " tokens in completions", m->counted_tokens));
     TRY(buf_puts(out, "\n", err));
@@ -115,7 +118,8 @@ static Status put_meta(const char *dir, const DataMeta *m, bool verify, Buf *out
     Err first = {0};
     TRY(buf_printf(out, err, "%s: data folder\n", dir));
     TRY(buf_printf(out, err,
-                   "  tokenizer: %s, %" PRId64 " ids, end token %" PRId32 ", fingerprint %016" PRIx64 "\n",
+                   "  tokenizer: %s, %" PRId64 " ids, end token %" PRId32
+                   ", fingerprint %016" PRIx64 "\n",
                    m->kind, m->vocab_size, m->end_token, m->tokenizer));
     TRY(put_split(dir, "train", &m->split[0], verify, out, &first, err));
     TRY(put_split(dir, "val", &m->split[1], verify, out, &first, err));

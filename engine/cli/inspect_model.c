@@ -24,9 +24,11 @@ static Status put_tensors(const SafeFile *f, Buf *out, Err *err)
         char             shape[256];
         size_t           n = (size_t)snprintf(shape, sizeof shape, "[");
         for (int d = 0; d < e->rank; d++)
-            n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%" PRId64, d ? ", " : "", e->shape[d]);
+            n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%" PRId64, d ? ", " : "",
+                                  e->shape[d]);
         snprintf(shape + n, sizeof shape - n, "]");
-        TRY(buf_printf(out, err, "  %-7s %-16s %12" PRIu64 "  %s\n", e->type, shape, e->bytes, e->name));
+        TRY(buf_printf(out, err, "  %-7s %-16s %12" PRIu64 "  %s\n", e->type, shape, e->bytes,
+                       e->name));
     }
     return ERR_NONE;
 }
@@ -59,7 +61,8 @@ Status inspect_safetensors(const char *path, Buf *out, Err *err)
     TRY(safe_open(&f, path, err));
     Status s = put_file(&f, out, err);
     if (s == ERR_NONE)
-        s = buf_puts(out, "checksums: the format has none; sizes and offsets are consistent\n", err);
+        s = buf_puts(out, "checksums: the format has none; sizes and offsets are consistent\n",
+                     err);
     safe_close(&f);
     return s;
 }
@@ -122,7 +125,8 @@ static Status put_manifest(const char *dir, bool verify, bool *whole, Buf *out, 
         const Status one = manifest_check(&m[1], dir, verify, &bad);
         if (one != ERR_NONE) *whole = false;
         s = buf_printf(out, err, "  %08" PRIx32 " %12" PRIu64 "  %s%s%s\n", m->line[i].crc,
-                       m->line[i].bytes, m->line[i].name, one == ERR_NONE ? "" : "  DAMAGED: ", bad.text);
+                       m->line[i].bytes, m->line[i].name,
+                       one == ERR_NONE ? "" : "  DAMAGED: ", bad.text);
     }
     mem_free(m);
     return s;
@@ -184,7 +188,8 @@ Status inspect_run(const char *dir, bool verify, Buf *out, Err *err)
     }
     if (s == ERR_NONE) s = buf_printf(out, err, "%d checkpoints, %d damaged\n", all.n, damaged);
     if (s == ERR_NONE)
-        s = buf_puts(out, verify ? "checksums: every file of every step was read\n" : not_checked, err);
+        s = buf_puts(out, verify ? "checksums: every file of every step was read\n" : not_checked,
+                     err);
     steps_free(&all);
     if (s == ERR_NONE && damaged) return err_set(err, ERR_FORMAT, "%s", first.text);
     return s;

@@ -63,11 +63,23 @@ void fixture_copy(const char *to_dir, const char *from_dir)
 
 void fixture_config(HfConfig *c)
 {
-    *c = (HfConfig){.architecture = "GPT2LMHeadModel", .model_type = "gpt2", .n_layer = 2, .n_head = 2,
-                    .n_embd = 8, .n_inner = 32, .n_positions = 12, .vocab_size = 20,
-                    .layer_norm_epsilon = 1e-5, .initializer_range = 0.02, .activation = "gelu_new",
-                    .tie_word_embeddings = true, .scale_attn_weights = true, .bias = true,
-                    .bos_token_id = -1, .eos_token_id = 19, .dtype = "float32"};
+    *c = (HfConfig){.architecture = "GPT2LMHeadModel",
+                    .model_type = "gpt2",
+                    .n_layer = 2,
+                    .n_head = 2,
+                    .n_embd = 8,
+                    .n_inner = 32,
+                    .n_positions = 12,
+                    .vocab_size = 20,
+                    .layer_norm_epsilon = 1e-5,
+                    .initializer_range = 0.02,
+                    .activation = "gelu_new",
+                    .tie_word_embeddings = true,
+                    .scale_attn_weights = true,
+                    .bias = true,
+                    .bos_token_id = -1,
+                    .eos_token_id = 19,
+                    .dtype = "float32"};
 }
 
 void fixture_model(Fixture *f, const HfConfig *c, uint64_t seed)
@@ -93,7 +105,8 @@ void fixture_model(Fixture *f, const HfConfig *c, uint64_t seed)
     for (int k = 0; k < f->n; k++) {
         f->t[k].data = at;
         for (int64_t i = 0; i < tensor_count(&f->t[k]); i++)
-            at[i] = (float)((seed * 131 + (uint64_t)k * 17 + (uint64_t)i * 7) % 251) / 251.0f - 0.5f;
+            at[i] =
+                (float)((seed * 131 + (uint64_t)k * 17 + (uint64_t)i * 7) % 251) / 251.0f - 0.5f;
         at += tensor_count(&f->t[k]);
     }
 }

@@ -1,5 +1,5 @@
-// test_ckpt.c -- a run's checkpoints: complete or not there, the newest good one found, the old ones
-// pruned, failures told and nothing lost by them.
+// test_ckpt.c -- a run's checkpoints: complete or not there, the newest good one found, the old
+// ones pruned, failures told and nothing lost by them.
 //
 // SPDX-License-Identifier: MIT
 #include "tests/checkpoints/ckpt_fixture.h"
@@ -38,7 +38,8 @@ static void run_open(Run *r)
     r->count[0]   = 1;
     r->count[1]   = INT64_MAX;
     r->trainer[0] = (Tensor){.name = "adam.m", .rank = 2, .shape = {2, 3}, .data = r->m};
-    r->trainer[1] = (Tensor){.name = "count", .dtype = DTYPE_I64, .rank = 1, .shape = {2}, .data = r->count};
+    r->trainer[1] =
+        (Tensor){.name = "count", .dtype = DTYPE_I64, .rank = 1, .shape = {2}, .data = r->count};
     r->save       = (CkptSave){.config = c, .model_dtype = DTYPE_F32, .model = r->model.t,
                                .n_model = r->model.n, .trainer = r->trainer, .n_trainer = 2,
                                .trainer_json = trainer_json};
@@ -92,7 +93,8 @@ static int stderr_catch(const char *dir)
 {
     char path[PATH_CAP];
     fflush(stderr);
-    const int old = dup(2), fd = open(fixture_path(path, dir, "stderr"), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    const int old = dup(2),
+              fd = open(fixture_path(path, dir, "stderr"), O_CREAT | O_TRUNC | O_WRONLY, 0600);
     dup2(fd, 2);
     close(fd);
     return old;

@@ -1,7 +1,9 @@
-// test_ckpt_kill.c -- kill -9 while a child saves in a loop: what it had announced as saved is there and
-// whole, what it had not finished does not look finished, and the next child goes on from it.
+// test_ckpt_kill.c -- kill -9 while a child saves in a loop: what it had announced as saved is
+// there and whole, what it had not finished does not look finished, and the next child goes on
+// from it.
 //
-// The child announces a step through a pipe only after ckpt_save returned. Half of the children prune.
+// The child announces a step through a pipe only after ckpt_save returned. Half of the children
+// prune.
 //
 // SPDX-License-Identifier: MIT
 #include "tests/checkpoints/ckpt_fixture.h"
@@ -26,8 +28,15 @@ static void child(const char *run_dir, int64_t from, bool prune, int pipe_end)
     fixture_config(&c);
     for (int64_t step = from;; step++) {
         fixture_model(&f, &c, (uint64_t)step);
-        CkptSave s = {.step = step, .config = c, .model_dtype = DTYPE_F32, .model = f.t, .n_model = f.n,
-                      .trainer = f.t, .n_trainer = f.n, .trainer_json = "{}", .keep = prune ? 2 : 4,
+        CkptSave s = {.step = step,
+                      .config = c,
+                      .model_dtype = DTYPE_F32,
+                      .model = f.t,
+                      .n_model = f.n,
+                      .trainer = f.t,
+                      .n_trainer = f.n,
+                      .trainer_json = "{}",
+                      .keep = prune ? 2 : 4,
                       .best = step % 5 == 0};
         snprintf(s.run_dir, sizeof s.run_dir, "%s", run_dir);
         if (ckpt_save(&s, NULL) != ERR_NONE) _exit(1);
@@ -89,7 +98,8 @@ static void nothing_announced_is_lost_by_kill_9(void **state)
             child(run, done + 1, round % 2 == 0, ends[1]);
         }
         close(ends[1]);
-        const struct timespec wait = {.tv_nsec = 1000000 * (long)(1 + rng_below(1, 0, (uint64_t)round, 160))};
+        const struct timespec wait = {.tv_nsec = 1000000 *
+                                                 (long)(1 + rng_below(1, 0, (uint64_t)round, 160))};
         nanosleep(&wait, NULL);
         assert_int_equal(kill(pid, SIGKILL), 0);
         int status = 0;

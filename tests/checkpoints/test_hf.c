@@ -167,23 +167,25 @@ static const struct {
     {GPT2 ",\"architectures\":\"GPT2\"}", ERR_FORMAT, "architectures is a string"},
     {"{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":2,\"n_embd\":8}", ERR_FORMAT,
      "vocab_size is missing"},
-    {"{\"model_type\":\"gpt2\",\"n_layer\":\"2\",\"n_head\":2,\"n_embd\":8,\"vocab_size\":20}", ERR_FORMAT,
-     "n_layer is a string, expected an integer"},
-    {"{\"model_type\":\"gpt2\",\"n_layer\":2.5,\"n_head\":2,\"n_embd\":8,\"vocab_size\":20}", ERR_FORMAT,
-     "n_layer is a real number"},
-    {"{\"model_type\":\"gpt2\",\"n_layer\":-2,\"n_head\":2,\"n_embd\":8,\"vocab_size\":20}", ERR_FORMAT,
-     "n_layer is -2"},
-    {"{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":3,\"n_embd\":8,\"vocab_size\":20}", ERR_FORMAT,
-     "n_embd 8 is not a multiple of n_head 3"},
+    {"{\"model_type\":\"gpt2\",\"n_layer\":\"2\",\"n_head\":2,\"n_embd\":8,\"vocab_size\":20}",
+     ERR_FORMAT, "n_layer is a string, expected an integer"},
+    {"{\"model_type\":\"gpt2\",\"n_layer\":2.5,\"n_head\":2,\"n_embd\":8,\"vocab_size\":20}",
+     ERR_FORMAT, "n_layer is a real number"},
+    {"{\"model_type\":\"gpt2\",\"n_layer\":-2,\"n_head\":2,\"n_embd\":8,\"vocab_size\":20}",
+     ERR_FORMAT, "n_layer is -2"},
+    {"{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":3,\"n_embd\":8,\"vocab_size\":20}",
+     ERR_FORMAT, "n_embd 8 is not a multiple of n_head 3"},
     {"{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":2,\"n_embd\":8,\"vocab_size\":99999999999}",
      ERR_FORMAT, "vocab_size is 99999999999"},
     {"{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":2,\"n_embd\":99999999999999999999,"
-     "\"vocab_size\":1}", ERR_FORMAT, "not valid JSON"},
+     "\"vocab_size\":1}",
+     ERR_FORMAT, "not valid JSON"},
     {GPT2 ",\"layer_norm_epsilon\":NaN}", ERR_FORMAT, "not valid JSON"},
     {GPT2 ",\"layer_norm_epsilon\":Infinity}", ERR_FORMAT, "not valid JSON"},
     {GPT2 ",\"layer_norm_epsilon\":1e999}", ERR_FORMAT, "not valid JSON"},
     {GPT2 ",\"layer_norm_epsilon\":0}", ERR_FORMAT, "layer_norm_epsilon is 0"},
-    {GPT2 ",\"layer_norm_epsilon\":null}", ERR_FORMAT, "layer_norm_epsilon is null, expected a number"},
+    {GPT2 ",\"layer_norm_epsilon\":null}", ERR_FORMAT,
+     "layer_norm_epsilon is null, expected a number"},
     {GPT2 ",\"resid_pdrop\":1.5}", ERR_FORMAT, "resid_pdrop is 1.5"},
     {GPT2 ",\"attn_pdrop\":-0.1}", ERR_FORMAT, "attn_pdrop is -0.1"},
     {GPT2 ",\"attn_pdrop\":\"none\"}", ERR_FORMAT, "attn_pdrop is a string, expected a number"},
@@ -244,7 +246,8 @@ static void what_we_save_loads_again(void **state)
         uint64_t bytes = 0, bytes2 = 0;
         char     path[PATH_CAP];
         fixture_must(hf_save(dir, &c, a.t, a.n, as, &crc, &bytes, &err), &err);
-        fixture_must(file_crc(fixture_path(path, dir, "model.safetensors"), &crc2, &bytes2, &err), &err);
+        fixture_must(file_crc(fixture_path(path, dir, "model.safetensors"), &crc2, &bytes2, &err),
+                     &err);
         assert_int_equal(crc, crc2);
         assert_int_equal(bytes, bytes2);
         fixture_must(hf_load(dir, &c, b.t, b.n, &err), &err);
@@ -330,8 +333,9 @@ static void write_changed(const char *dir, const Change *c)
         t[n] = (Tensor){.rank = 2, .shape = {20, 8}, .data = (void *)(uintptr_t)zeros};
         snprintf(t[n++].name, sizeof t[0].name, "%s", c->add);
     }
-    fixture_must(safe_write(fixture_path(path, dir, "model.safetensors"), t, n, -1, NULL, NULL, NULL, &err),
-                 &err);
+    fixture_must(
+        safe_write(fixture_path(path, dir, "model.safetensors"), t, n, -1, NULL, NULL, NULL, &err),
+        &err);
     safe_close(&f);
 }
 
@@ -372,12 +376,14 @@ static const struct {
     {"no map", "{}", "weight_map is nothing", NULL},
     {"empty map", "{\"weight_map\":{}}", "weight_map is empty", NULL},
     {"map is a list", "{\"weight_map\":[]}", "weight_map is an array", NULL},
-    {"shard is a number", "{\"weight_map\":{\"a\":1}}", "is an integer, expected a file name", NULL},
-    {"path out of the folder", "{\"weight_map\":{\"a\":\"../x.safetensors\"}}", "not the name of a file",
+    {"shard is a number", "{\"weight_map\":{\"a\":1}}", "is an integer, expected a file name",
      NULL},
+    {"path out of the folder", "{\"weight_map\":{\"a\":\"../x.safetensors\"}}",
+     "not the name of a file", NULL},
     {"tensor not in its shard", "{\"weight_map\":{\"a\":\"model-00001-of-00004.safetensors\"}}",
      "tensor \"a\" is not in shard", NULL},
-    {"shard lists more", "{\"weight_map\":{\"transformer.ln_f.bias\":\"model-00004-of-00004.safetensors\"}}",
+    {"shard lists more",
+     "{\"weight_map\":{\"transformer.ln_f.bias\":\"model-00004-of-00004.safetensors\"}}",
      "is not listed", NULL},
     {"cut short", "{\"weight_map\":{\"a\":", "not valid JSON", NULL},
 };
@@ -393,8 +399,8 @@ static void wrong_indexes_are_refused_by_name(void **state)
         Err      err;
         fixture_copy(fixture_path(sub, dir, "m"), fixture_golden(golden, "sharded"));
         if (bad_indexes[i].index)
-            fixture_put(fixture_path(path, sub, "model.safetensors.index.json"), bad_indexes[i].index,
-                        strlen(bad_indexes[i].index));
+            fixture_put(fixture_path(path, sub, "model.safetensors.index.json"),
+                        bad_indexes[i].index, strlen(bad_indexes[i].index));
         if (bad_indexes[i].remove)
             assert_int_equal(file_remove(fixture_path(path, sub, bad_indexes[i].remove), NULL), 0);
         fixture_must(hf_config_read(&c, sub, &err), &err);

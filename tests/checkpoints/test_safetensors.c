@@ -1,4 +1,5 @@
-// test_safetensors.c -- the tensor file: what is written comes back, and no crafted file gets through.
+// test_safetensors.c -- the tensor file: what is written comes back, and no crafted file gets
+// through.
 //
 // SPDX-License-Identifier: MIT
 #include "tests/checkpoints/ckpt_fixture.h"
@@ -143,11 +144,13 @@ static void transposing_through_strips_is_a_transposition(void **state)
         fixture_must(strip_init(&s, &err), &err);
         fixture_must(file_create(&w, path, &err), &err);
         fixture_must(file_write(&w, "x", 1, &err), &err);
-        fixture_must(strip_write(&s, &w, src, cases[k].from, cases[k].to, rows, cols, true, &err), &err);
+        fixture_must(strip_write(&s, &w, src, cases[k].from, cases[k].to, rows, cols, true, &err),
+                     &err);
         fixture_must(file_commit(&w, &err), &err);
         fixture_must(file_read(path, &file, &err), &err);
         assert_int_equal(file.len, 1 + (size_t)n * dtype_bytes(cases[k].to));
-        strip_read(&s, back, cases[k].to, (const uint8_t *)file.data + 1, cases[k].to, rows, cols, true);
+        strip_read(&s, back, cases[k].to, (const uint8_t *)file.data + 1, cases[k].to, rows, cols,
+                   true);
         void *aligned = mem_alloc((size_t)n * 4);
         memcpy(aligned, file.data + 1, file.len - 1);
         for (int64_t i = 0; i < rows; i++)
@@ -198,10 +201,12 @@ static const struct {
     {"dtype is a number", "{\"a\":{\"dtype\":3,\"shape\":[1],\"data_offsets\":[0,1]}}", 1, 0,
      "dtype is missing or not a string"},
     {"unknown dtype", "{" T("a", "F4", "[1]", "[0,1]") "}", 1, 0, "unknown dtype \"F4\""},
-    {"shape missing", "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, 0, "shape is missing"},
+    {"shape missing", "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, 0,
+     "shape is missing"},
     {"shape is a string", "{" T("a", "U8", "\"1\"", "[0,1]") "}", 1, 0, "shape is missing or not"},
     {"negative dimension", "{" T("a", "F32", "[-1]", "[0,4]") "}", 4, 0, "negative dimension"},
-    {"two negative dimensions", "{" T("a", "F32", "[-1,-1]", "[0,4]") "}", 4, 0, "negative dimension"},
+    {"two negative dimensions", "{" T("a", "F32", "[-1,-1]", "[0,4]") "}", 4, 0,
+     "negative dimension"},
     {"fractional dimension", "{" T("a", "F32", "[1.0]", "[0,4]") "}", 4, 0, "not an integer"},
     {"nine dimensions", "{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1, 0, "more than 8"},
     {"product passes 2^64", "{" T("a", "F32", "[4294967296,4294967296]", "[0,0]") "}", 0, 0,
@@ -210,21 +215,26 @@ static const struct {
      "larger than any memory"},
     {"dimension above 2^63", "{" T("a", "U8", "[9223372036854775808]", "[0,0]") "}", 0, 0,
      "not valid JSON"},
-    {"offsets missing", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, 0, "data_offsets is missing"},
+    {"offsets missing", "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, 0,
+     "data_offsets is missing"},
     {"three offsets", "{" T("a", "U8", "[1]", "[0,1,2]") "}", 1, 0, "not two integers"},
     {"negative offset", "{" T("a", "U8", "[1]", "[-1,0]") "}", 1, 0, "negative"},
     {"offsets backwards", "{" T("a", "U8", "[1]", "[1,0]") "}", 1, 0, "wrong order"},
     {"data cut short", "{" T("a", "F32", "[4]", "[0,16]") "}", 15, 0, "only 15 (is it cut short?)"},
-    {"offsets beyond 2^62", "{" T("a", "U8", "[1]", "[4611686018427387904,4611686018427387905]") "}", 1,
-     0, "ends at byte 4611686018427387905"},
+    {"offsets beyond 2^62",
+     "{" T("a", "U8", "[1]", "[4611686018427387904,4611686018427387905]") "}", 1, 0,
+     "ends at byte 4611686018427387905"},
     {"offsets disagree with shape", "{" T("a", "F32", "[3]", "[0,16]") "}", 16, 0, "need 12 bytes"},
     {"overlap", "{" T("a", "U8", "[4]", "[0,4]") "," T("b", "U8", "[4]", "[2,6]") "}", 6, 0,
      "overlapping: \"a\""},
-    {"gap", "{" T("a", "U8", "[4]", "[0,4]") "," T("b", "U8", "[2]", "[6,8]") "}", 8, 0, "gap: \"a\""},
+    {"gap", "{" T("a", "U8", "[4]", "[0,4]") "," T("b", "U8", "[2]", "[6,8]") "}", 8, 0,
+     "gap: \"a\""},
     {"gap at the start", "{" T("a", "U8", "[4]", "[2,6]") "}", 6, 0, "gap"},
-    {"bytes of nobody at the end", "{" T("a", "U8", "[4]", "[0,4]") "}", 6, 0, "2 bytes at the end"},
+    {"bytes of nobody at the end", "{" T("a", "U8", "[4]", "[0,4]") "}", 6, 0,
+     "2 bytes at the end"},
     {"metadata is a string", "{\"__metadata__\":\"x\"}", 0, 0, "__metadata__ is a string"},
-    {"metadata holds a number", "{\"__metadata__\":{\"a\":1}}", 0, 0, "__metadata__ holds an integer"},
+    {"metadata holds a number", "{\"__metadata__\":{\"a\":1}}", 0, 0,
+     "__metadata__ holds an integer"},
     {"zero dimension with bytes", "{" T("a", "U8", "[0]", "[0,1]") "}", 1, 0, "need 0 bytes"},
 };
 
