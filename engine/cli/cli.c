@@ -35,8 +35,14 @@ static const Command commands[] = {
      "  lathe generate --model=DIR --prompt=TEXT [--max_new_tokens=N] [--temperature=T]\n"},
     {"eval", C_EVAL, true, "loss, perplexity, bits per byte; multiple choice; last word",
      "  lathe eval --model=DIR --data=DIR|--text=FILE|--choices=FILE|--lastword=FILE\n"},
+    {"inspect", C_INSPECT, true, "what is in a checkpoint, shard or tokenizer",
+     "  lathe inspect PATH [--verify]\n"},
     {"plan", C_PLAN, true, "parameters, memory and FLOPs of a training, before it is started",
      "  lathe plan [CONFIG.ini] [--preset=NAME] [--name=value ...]\n"},
+    {"convert", C_CONVERT, true, "a model folder with another element type, split, head or padding",
+     "  lathe convert --from=DIR --to=DIR [--dtype=bf16] [--max_shard_mb=N] [--tie=true|false]\n"},
+    {"ops", C_OPS, true, "the op table: which implementation each op would use here",
+     "  lathe ops [--cpu.isa=NAME] [--ops.NAME=IMPL]\n"},
 };
 
 static Status run_command(OptionCommand bit, Options *o, Err *err)
@@ -47,7 +53,10 @@ static Status run_command(OptionCommand bit, Options *o, Err *err)
     case C_TRAIN: return cmd_train(o, err);
     case C_GENERATE: return cmd_generate(o, err);
     case C_EVAL: return cmd_eval(o, err);
+    case C_INSPECT: return cmd_inspect(o, err);
     case C_PLAN: return cmd_plan(o, err);
+    case C_CONVERT: return cmd_convert(o, err);
+    case C_OPS: return cmd_ops(o, err);
     default: return err_set(err, ERR_USAGE, "no such command");
     }
 }
