@@ -18,6 +18,8 @@ void ISA_NAME(cpu_vec_register)(Ops *ops)
     ADD(layernorm_fwd);
     ADD_SCRATCH(layernorm_bwd);
     ADD(bias_bwd);
+    ADD_SCRATCH(attention_fwd);
+    ADD_SCRATCH(attention_bwd);
     ADD(cross_entropy);
     ADD_SCRATCH(sum_squares);
     ADD(adamw);
