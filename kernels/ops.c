@@ -86,22 +86,26 @@ static void ops_plan_add(OpPlan *p, OpId id, size_t scratch, double flops, doubl
 // The op calls, written once as a macro: C has no other way to say "the same for each row". A step
 // makes hundreds of them, so the text of a refusal is put together only when nothing serves the call.
 #define OP(name, Args, summary)                                                                    \
+    bool op_##name##_serves(const OpCtx *cx, const Args *a, int i, const char **why)               \
+    {                                                                                              \
+        const Impl_##name *im = &cx->ops->name[i];                                                 \
+        *why                  = "";                                                                \
+        return !im->supports || im->supports(a, cx, why);                                          \
+    }                                                                                              \
     static const Impl_##name *pick_##name(const OpCtx *cx, const Args *a)                          \
     {                                                                                              \
-        const char *why = "";                                                                      \
-        for (int i = cx->ops->info[OP_##name].n - 1; i >= 0; i--) {                                \
-            const Impl_##name *im = &cx->ops->name[i];                                             \
-            if (!im->supports || im->supports(a, cx, &why)) return im;                             \
-        }                                                                                          \
+        const char *why;                                                                           \
+        for (int i = cx->ops->info[OP_##name].n - 1; i >= 0; i--)                                  \
+            if (op_##name##_serves(cx, a, i, &why)) return &cx->ops->name[i];                      \
         return NULL;                                                                               \
     }                                                                                              \
     static Status refuse_##name(const OpCtx *cx, const Args *a, Err *err)                          \
     {                                                                                              \
         Status s = err_set(err, ERR_UNSUPPORTED, "%s: no implementation serves this call", #name); \
         for (int i = cx->ops->info[OP_##name].n - 1; i >= 0; i--) {                                \
-            const Impl_##name *im  = &cx->ops->name[i];                                            \
-            const char        *why = "";                                                           \
-            if (!im->supports(a, cx, &why)) s = err_add(err, s, "asking %s: %s", im->impl, why);   \
+            const char *why;                                                                       \
+            if (op_##name##_serves(cx, a, i, &why)) continue;                                      \
+            s = err_add(err, s, "asking %s: %s", cx->ops->name[i].impl, why);                      \
         }                                                                                          \
         return s;                                                                                  \
     }                                                                                              \

@@ -97,9 +97,11 @@ const char *ops_impl_name(const Ops *ops, OpId id, int i); // i < info[id].n
 #define OP(name, Args, summary)                                                                    \
     LT_MUST_CHECK Status op_##name(OpCtx *cx, const Args *a, Err *err);                            \
     /* the implementation that would serve the call; NULL: none */                                 \
-    const char          *op_##name##_impl(const OpCtx *cx, const Args *a);                         \
-    double               name##_flops(const Args *a);                                              \
-    double               name##_bytes(const Args *a);
+    const char *op_##name##_impl(const OpCtx *cx, const Args *a);                                  \
+    /* would row i serve it? *why says why not */                                                  \
+    bool   op_##name##_serves(const OpCtx *cx, const Args *a, int i, const char **why);            \
+    double name##_flops(const Args *a);                                                            \
+    double name##_bytes(const Args *a);
 #include "kernels/ops.def"
 #undef OP
 LT_C_END

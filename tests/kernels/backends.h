@@ -6,11 +6,11 @@
 #include "kernels/device.h"
 #include "kernels/ops.h"
 
-typedef struct Backend {
+typedef struct OpBackend {
     char   name[32];
     Device device;
     Ops    ops; // ref and what the backend adds
-} Backend;
+} OpBackend;
 
-int  backend_count(void);
-bool backend_open(int i, Backend *out, char why[512]);
+int  op_backend_count(void);
+bool op_backend_open(int i, OpBackend *out, char why[512]);

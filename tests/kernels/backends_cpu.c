@@ -6,13 +6,13 @@
 
 #include <stdio.h>
 
-int backend_count(void)
+int op_backend_count(void)
 {
     const char *names[8];
     return 1 + cpu_list(names);
 }
 
-bool backend_open(int i, Backend *out, char why[512])
+bool op_backend_open(int i, OpBackend *out, char why[512])
 {
     const char *names[8] = {"ref"};
     device_cpu_init(&out->device, 2);

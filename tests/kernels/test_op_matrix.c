@@ -44,7 +44,7 @@ static bool seen(char names[256], const char *impl)
 }
 
 // Same case, other thread counts and once more: equal bits.
-static bool repeats(const Case *first, OpId op, int variant, const Mix *m, Backend *b, char why[512])
+static bool repeats(const Case *first, OpId op, int variant, const Mix *m, OpBackend *b, char why[512])
 {
     static const int threads[] = {1, 2, 3, 3};
     bool             same      = true;
@@ -63,7 +63,7 @@ static bool repeats(const Case *first, OpId op, int variant, const Mix *m, Backe
     return same;
 }
 
-static bool one_case(OpId op, int variant, const Mix *m, Backend *b, Truth *t, char why[512])
+static bool one_case(OpId op, int variant, const Mix *m, OpBackend *b, Truth *t, char why[512])
 {
     Case want, naive, got;
     case_build(&want, op, variant, m, &t->host);
@@ -79,7 +79,7 @@ static bool one_case(OpId op, int variant, const Mix *m, Backend *b, Truth *t, c
 }
 
 // All cases of one op with the one implementation that is left in b->ops. Returns failures.
-static int all_cases(OpId op, Backend *b, Truth *t, int *served)
+static int all_cases(OpId op, OpBackend *b, Truth *t, int *served)
 {
     int failed = 0;
     for (int variant = 0; variant < case_table(op)->variants; variant++) {
@@ -108,12 +108,12 @@ static void every_implementation_matches_its_reference(void **state)
     truth_init(t);
     int  failed                = 0;
     char shown[OP_COUNT][256] = {""};
-    for (int i = 0; i < backend_count(); i++) {
-        Backend *b = mem_alloc(sizeof *b), *forced = mem_alloc(sizeof *b);
+    for (int i = 0; i < op_backend_count(); i++) {
+        OpBackend *b = mem_alloc(sizeof *b), *forced = mem_alloc(sizeof *b);
         assert_non_null(b);
         assert_non_null(forced);
         char why[512] = "";
-        if (!backend_open(i, b, why)) fail_msg("backend %d: %s", i, why);
+        if (!op_backend_open(i, b, why)) fail_msg("backend %d: %s", i, why);
         for (int op = 0; op < OP_COUNT; op++) {
             for (int k = 0; k < b->ops.info[op].n; k++) {
                 const char *impl = ops_impl_name(&b->ops, (OpId)op, k);
