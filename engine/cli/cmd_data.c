@@ -38,12 +38,13 @@ static void tell_split(const char *name, const MetaSplit *s)
         log_note("%s: nothing", name);
         return;
     }
-    log_note("%s: %" PRId64 " tokens, %" PRId64 " document%s, %" PRId64 " bytes of text (%.3f bytes "
-             "a token), %d shard%s",
+    log_note("%s: %" PRId64 " tokens, %" PRId64 " document%s, %" PRId64 " bytes of text "
+             "(%.3f bytes a token), %d shard%s",
              name, s->tokens, s->documents, plural(s->documents), s->text_bytes,
              (double)s->text_bytes / (double)s->tokens, s->shards, plural(s->shards));
     if (s->mask.name[0])
-        log_note("%s: %" PRId64 " tokens count under loss.mask=completion", name, s->counted_tokens);
+        log_note("%s: %" PRId64 " tokens count under loss.mask=completion", name,
+                 s->counted_tokens);
 }
 
 static void tell(const DataBuilt *b, const char *out)
@@ -64,8 +65,8 @@ static void tell(const DataBuilt *b, const char *out)
                  b->skipped_files, plural(b->skipped_files), b->first_skipped);
     if (b->marks)
         log_note("removed: %" PRId64 " byte order mark%s", b->marks, plural(b->marks));
-    log_note("%s: %s tokenizer of %" PRId64 " ids, fingerprint %016" PRIx64 ", %d-byte tokens, made "
-             "in %.1f s",
+    log_note("%s: %s tokenizer of %" PRId64 " ids, fingerprint %016" PRIx64 ", %d-byte tokens, "
+             "made in %.1f s",
              out, m->kind, m->vocab_size, m->tokenizer, m->token_bytes, b->seconds);
 }
 

@@ -63,7 +63,8 @@ static Status start(ByteReader *r, const char *path, Err *err)
     r->gzip        = at_gzip_magic(r);
     const size_t n = strlen(path);
     if (!r->gzip && n > 3 && strcmp(path + n - 3, ".gz") == 0)
-        return err_set(err, ERR_FORMAT, "%s: the name ends in .gz, but this is not gzip data", path);
+        return err_set(err, ERR_FORMAT, "%s: the name ends in .gz, but this is not gzip data",
+                       path);
     if (!r->gzip) return ERR_NONE;
     if (inflateInit2(&r->z, 15 + 16) != Z_OK) return mem_err(err, sizeof r->z, "gzip state");
     r->inflating = true;

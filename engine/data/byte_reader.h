@@ -1,8 +1,8 @@
 // byte_reader.h -- the bytes of an input, from a file, a pipe or standard input, gzip undone.
 //
-// Compressed data is told by its first two bytes (1f 8b), whatever the name; a name that ends in .gz
-// without them is an error. Several gzip members after another are one input, as gzip has it. A
-// truncated or damaged member and bytes behind the last one are errors, never a shorter text.
+// Compressed data is told by its first two bytes (1f 8b), whatever the name; a name that ends in
+// .gz without them is an error. Several gzip members after another are one input, as gzip has it.
+// A truncated or damaged member and bytes behind the last one are errors, never a shorter text.
 //
 // Beside engine/base/file.c this is the one place that opens files: inputs may be pipes, which can
 // be neither mapped nor measured.

@@ -51,7 +51,8 @@ static Status open_shard(CorpusPiece *p, Err *err)
     const int32_t version = header_word(p, 1), tokens = header_word(p, 2);
     const int32_t want    = wide ? SHARD_VERSION_32 : SHARD_VERSION_16;
     if (version != want)
-        return err_set(err, ERR_FORMAT, "%s: shard version %d, expected %d", p->path, version, want);
+        return err_set(err, ERR_FORMAT, "%s: shard version %d, expected %d", p->path, version,
+                       want);
     if (tokens < 0)
         return err_set(err, ERR_FORMAT, "%s: the header says %d tokens", p->path, tokens);
     const uint64_t bytes = SHARD_HEADER_BYTES + (uint64_t)tokens * (wide ? 4 : 2);
@@ -79,8 +80,9 @@ static Status open_headerless(CorpusPiece *p, Err *err)
 static Status unknown_magic(const CorpusPiece *p, Err *err)
 {
     const uint32_t magic = p->map.size >= 4 ? (uint32_t)header_word(p, 0) : 0;
-    const Status   s = err_set(err, ERR_FORMAT, "%s: unknown magic %u; a token shard begins with %d",
-                               p->path, magic, SHARD_MAGIC_16);
+    const Status   s     = err_set(err, ERR_FORMAT,
+                                   "%s: unknown magic %u; a token shard begins with %d", p->path,
+                                   magic, SHARD_MAGIC_16);
     err_hint(err, "headerless uint16 files are read under the names train.bin and val.bin");
     return s;
 }

@@ -36,12 +36,12 @@ Status encode_batch_add(EncodeBatch *b, const TextDocument *d, Err *err)
     e->pair_bytes      = d->completion_bytes;
     e->ids.n           = 0;
     e->prompt_ids      = 0;
-    char         place[4200];
-    const int    n    = d->line ? snprintf(place, sizeof place, "%s:%lld", d->file, (long long)d->line)
-                                : snprintf(place, sizeof place, "%s", d->file);
-    const size_t keep = LT_MIN((size_t)n, LT_MIN(sizeof place, sizeof e->place) - 1);
-    memcpy(e->place, place + LT_MIN((size_t)n, sizeof place - 1) - keep, keep);
-    e->place[keep] = 0;
+    // The end of a long path says more than its beginning.
+    char      line[32] = "";
+    const int file     = (int)strlen(d->file);
+    const int room     = (int)sizeof e->place - (int)sizeof line;
+    if (d->line) snprintf(line, sizeof line, ":%lld", (long long)d->line);
+    snprintf(e->place, sizeof e->place, "%.*s%s", room, d->file + LT_MAX(file - room, 0), line);
     const bool large = d->bytes + d->completion_bytes > BATCH_BYTES;
     e->borrowed[0]   = large ? d->text : NULL;
     e->borrowed[1]   = large ? d->completion : NULL;
@@ -59,7 +59,8 @@ static Status encode(const EncodeBatch *b, EncodedDocument *e, int threads, Err 
     const char   *text   = e->borrowed[0] ? e->borrowed[0] : copied;
     const char   *pair   = e->borrowed[1] ? e->borrowed[1] : copied + e->bytes;
     const int32_t end    = tokenizer_end_token(b->tokenizer);
-    Status s = tokenizer_encode(b->tokenizer, text, e->bytes, b->allow_special, threads, &e->ids, err);
+    Status        s      = tokenizer_encode(b->tokenizer, text, e->bytes, b->allow_special, threads,
+                                            &e->ids, err);
     e->prompt_ids = e->pair ? e->ids.n : 0;
     if (s == ERR_NONE && e->pair)
         s = tokenizer_encode(b->tokenizer, pair, e->pair_bytes, b->allow_special, threads, &e->ids,

@@ -20,7 +20,7 @@ typedef struct EncodedDocument {
     size_t      pair_bytes; // of the completion
     bool        pair;       // prompt and completion
     const char *borrowed[2]; // a large one's text and completion, where they lie; else NULL
-    char        place[96];  // "FILE:LINE", its end when too long
+    char        place[160]; // "FILE:LINE", its end when too long
     TokenIds    ids;        // the end token included
     int64_t     prompt_ids; // how many of them are the prompt's
 } EncodedDocument;

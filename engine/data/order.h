@@ -10,7 +10,7 @@
 // split off the rest, then source 1 off what remains, and so on; each split is a line drawn through
 // the grid (Bresenham), in 64-bit fixed point:
 //
-//     taken(g) = floor(share * g + phase)      the split source has served `taken(g)` of the first g
+//     taken(g) = floor(share * g + phase)      what the split source served of the first g
 //     index g is its own  <=>  taken(g + 1) > taken(g);   the rest counts g - taken(g)
 //
 // so any index costs O(sources), counts never go back, and after g samples each source is within a

@@ -37,5 +37,6 @@ LT_MUST_CHECK Status split_writer_put(SplitWriter *w, const int32_t *id, int64_t
                                       Err *err);
 // Everything on disk and described in *out (text_bytes is the caller's). No tokens: no files.
 LT_MUST_CHECK Status split_writer_finish(SplitWriter *w, MetaSplit *out, Err *err);
-void                 split_writer_close(SplitWriter *w); // what is not finished is dropped; NULL is fine
+// What is not finished is dropped; NULL is fine.
+void split_writer_close(SplitWriter *w);
 LT_C_END

@@ -263,9 +263,9 @@ static Status open_sources(Stream *s, const char *data, Err *err)
         char         path[PATH_CAP];
         if (!mark || mark == p || mark - p >= PATH_CAP ||
             !parse_weight(mark + 1, n - (size_t)(mark + 1 - p), &weight)) {
-            const Status bad = err_set(err, ERR_USAGE, "data=%s: \"%.*s\" is not FOLDER:WEIGHT with "
-                                                       "a weight above 0",
-                                       data, (int)LT_MIN(n, (size_t)200), p);
+            const Status bad = err_set(
+                err, ERR_USAGE, "data=%s: \"%.*s\" is not FOLDER:WEIGHT with a weight above 0",
+                data, (int)LT_MIN(n, (size_t)200), p);
             err_hint(err, "a mixture is --data=A:0.7,B:0.3");
             return bad;
         }
@@ -279,7 +279,10 @@ static Status open_sources(Stream *s, const char *data, Err *err)
     return ERR_NONE;
 }
 
-static const char *split_word(const Stream *s) { return s->o.split == STREAM_VAL ? "val" : "train"; }
+static const char *split_word(const Stream *s)
+{
+    return s->o.split == STREAM_VAL ? "val" : "train";
+}
 
 static Status check_source(const Stream *s, Source *src, Err *err)
 {

@@ -46,7 +46,7 @@ typedef struct StreamBatch { // owned by the Stream, valid until the next stream
     const int32_t *input;    // [S,T]
     const int32_t *target;   // [S,T]  TOKEN_IGNORE where nothing is to be predicted
     const int32_t *position; // [S,T]  restarting at each document; NULL without document_mask
-    const int32_t *seg_lo;   // [S,T]  first position of the own document; NULL without document_mask
+    const int32_t *seg_lo;   // [S,T]  row where the own document begins; NULL without document_mask
     const int64_t *sample;   // [S]    global sample index
     int64_t        counted;  // targets that are not TOKEN_IGNORE
 } StreamBatch;

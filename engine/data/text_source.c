@@ -257,8 +257,10 @@ static bool is_blank(const char *p, size_t n)
 
 static Status line_error(const TextSource *s, const char *what, Err *err)
 {
-    const Status status = err_set(err, ERR_FORMAT, "%s:%lld: %s", s->file, (long long)s->line, what);
-    err_hint(err, "a line is {\"text\": \"...\"} or {\"prompt\": \"...\", \"completion\": \"...\"}");
+    const Status status =
+        err_set(err, ERR_FORMAT, "%s:%lld: %s", s->file, (long long)s->line, what);
+    err_hint(err, "a line is {\"text\": \"...\"} or "
+                  "{\"prompt\": \"...\", \"completion\": \"...\"}");
     return status;
 }
 

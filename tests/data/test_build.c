@@ -389,9 +389,11 @@ static void failures_are_clear_and_leave_nothing(void **state)
         const char *part;
     } cases[] = {
         {"a.txt", "", 0, 10, ERR_USAGE, "no text in it (1 files, 1 empty documents)"},
-        {"a.jsonl", "{\"text\":\"a\"}\n{\"text\":\"b\"}\nbad\n", 0, 10, ERR_FORMAT, "a.jsonl:3: not JSON"},
+        {"a.jsonl", "{\"text\":\"a\"}\n{\"text\":\"b\"}\nbad\n", 0, 10, ERR_FORMAT,
+         "a.jsonl:3: not JSON"},
         {"a.txt", "the fox \xc3\xa9", 1, 10, ERR_FORMAT, "a.txt"},
-        {"a.txt", "the fox", 0, INT64_C(1) << 31, ERR_USAGE, "a shard holds 1 to 2147483647 tokens"},
+        {"a.txt", "the fox", 0, INT64_C(1) << 31, ERR_USAGE,
+         "a shard holds 1 to 2147483647 tokens"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int there = 0; there < 2; there++) {
@@ -402,8 +404,8 @@ static void failures_are_clear_and_leave_nothing(void **state)
             DataBuilt      built;
             Err            err = {0};
             how.shard_tokens   = cases[k].shard;
-            expect_error(data_build(&how, cases[k].chars ? kit->chars : kit->bpe, &built, &err), &err,
-                         cases[k].code, cases[k].part);
+            const Tokenizer *t = cases[k].chars ? kit->chars : kit->bpe;
+            expect_error(data_build(&how, t, &built, &err), &err, cases[k].code, cases[k].part);
             assert_int_equal(entries(out.s), there ? 0 : -1);
             test_dir_remove(&d);
         }
@@ -441,7 +443,8 @@ static void large_document_is_one_document(void **state)
     Buf        b   = {0};
     Err        err = {0};
     for (int i = 0; i < 70000; i++) // 5 MB and more: beyond a batch
-        must(buf_printf(&b, &err, "%d the quick brown fox jumps over the lazy dog; the dog sleeps, ", i),
+        must(buf_printf(&b, &err,
+                        "%d the quick brown fox jumps over the lazy dog; the dog sleeps, ", i),
              &err);
     const TestPath in  = test_file(&d, "a.txt", b.data, b.len);
     const TestPath out = test_path(&d, "out");

