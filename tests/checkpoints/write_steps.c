@@ -1,0 +1,78 @@
+// write_steps.c -- the writing half of the transformers oracle: step folders of random tiny models.
+//
+//     write_steps DIR
+//
+// makes DIR/NAME/checkpoints/step-00000001 for NAME in tied, untied, bf16, f16, nobias, and
+// beside each DIR/NAME/expected.safetensors: the engine's tensors in f32 under the engine's names.
+//
+// SPDX-License-Identifier: MIT
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/hf_slots.h"
+#include "checkpoints/safetensors.h"
+#include "engine/base/mem.h"
+#include "engine/base/rng.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TENSORS = 64 };
+
+static const struct {
+    const char *name, *dtype;
+    DType       as;
+    bool        tied, bias;
+} models[] = {
+    {"tied", "float32", DTYPE_F32, true, true},    {"untied", "float32", DTYPE_F32, false, true},
+    {"bf16", "bfloat16", DTYPE_BF16, true, true},  {"f16", "float16", DTYPE_F16, false, true},
+    {"nobias", "float32", DTYPE_F32, true, false},
+};
+
+static Status write_model(const char *dir, int k, Err *err)
+{
+    CkptSave s = {.step         = 1,
+                  .model_dtype  = models[k].as,
+                  .trainer_json = "{\"step\": 1}"};
+    s.config = (HfConfig){.architecture = "GPT2LMHeadModel", .model_type = "gpt2", .n_layer = 2,
+                          .n_head = 2, .n_embd = 16, .n_inner = 64, .n_positions = 24,
+                          .vocab_size = 37, .layer_norm_epsilon = 1e-5, .initializer_range = 0.02,
+                          .activation = "gelu_new", .tie_word_embeddings = models[k].tied,
+                          .scale_attn_weights = true, .bias = models[k].bias, .bos_token_id = -1,
+                          .eos_token_id = 36};
+    snprintf(s.config.dtype, sizeof s.config.dtype, "%s", models[k].dtype);
+    TRY(path_join(s.run_dir, dir, models[k].name, err));
+    HfSlot *slot = NULL;
+    int     n    = 0;
+    TRY(hf_slots_make(&s.config, &slot, &n, err));
+    Tensor t[TENSORS];
+    for (int i = 0; i < n; i++) {
+        if (slot[i].is_bias && !s.config.bias) continue;
+        Tensor *x = &t[s.n_model++];
+        *x        = (Tensor){.rank = slot[i].rank};
+        snprintf(x->name, sizeof x->name, "%s", slot[i].engine);
+        memcpy(x->shape, slot[i].shape, sizeof slot[i].shape);
+        x->data = mem_alloc((size_t)tensor_count(x) * sizeof(float));
+        if (!x->data) return mem_err(err, (size_t)tensor_count(x), "a test tensor");
+        rng_fill_normal(x->data, tensor_count(x), 11, (uint32_t)i, 0.3);
+    }
+    mem_free(slot);
+    s.model = t;
+    char   path[PATH_CAP];
+    Status e = ckpt_save(&s, err);
+    if (e == ERR_NONE) e = path_join(path, s.run_dir, "expected.safetensors", err);
+    if (e == ERR_NONE) e = safe_write(path, t, s.n_model, -1, NULL, NULL, NULL, err);
+    for (int i = 0; i < s.n_model; i++) mem_free(t[i].data);
+    return e;
+}
+
+int main(int argc, char **argv)
+{
+    Err err;
+    if (argc != 2) return 2;
+    for (int k = 0; k < (int)LT_COUNT(models); k++) {
+        const Status s = write_model(argv[1], k, &err);
+        if (s == ERR_NONE) continue;
+        fprintf(stderr, "write_steps: %s\n", err.text);
+        return err_exit_code(s);
+    }
+    return 0;
+}
