@@ -129,10 +129,11 @@ static int64_t text_bytes_of(const Builder *b, const uint32_t *staged, int64_t f
     return sum;
 }
 
-// Few documents: the last val_fraction of the tokens, wherever documents end.
+// Few documents: the last val_fraction of the tokens, wherever documents end. The cut is nanoGPT's,
+// int(n * (1 - val_fraction)), so that losses can be compared.
 static Status split_stream(Builder *b, const uint32_t *staged, int64_t tokens, Err *err)
 {
-    const int64_t cut = tokens - llround((double)tokens * b->how->val_fraction);
+    const int64_t cut = (int64_t)((double)tokens * (1 - b->how->val_fraction));
     int64_t       at  = 0;
     for (int64_t i = 0; i < b->documents; i++) {
         const int64_t end = at + b->staged[i].tokens;
