@@ -92,7 +92,10 @@ Status tokenizer_load(Tokenizer **out, const char *path, const char *pattern, Er
     PretokenPattern asked = PRETOKEN_NONE;
     const bool choose = !pattern || !*pattern;
     if (!choose && !pretoken_by_name(pattern, &asked))
-        return err_set(err, ERR_USAGE, "no pattern is called \"%s\": gpt2 and cl100k are", pattern);
+        return err_set(err, ERR_USAGE,
+                       "no pattern is called \"%s\" (for the tokenizer %s): gpt2 and "
+                       "cl100k are",
+                       pattern, path);
     Tokenizer *t = NULL;
     TRY_CTX(load_any(&t, path, asked, err), err, "while loading the tokenizer %s", path);
     if (!choose && t->pattern != asked) {

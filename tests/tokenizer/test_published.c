@@ -15,8 +15,8 @@ static void ids_are_tiktokens(void **state)
     (void)state;
     static const struct {
         const char *file, *encoding;
-        int64_t     vocab_size;
-        int32_t     end_token;
+        int64_t vocab_size;
+        int32_t end_token;
     } cases[] = {
         {"gpt2", "gpt2", 50257, 50256},
         {"tokenizer-vectors/cl100k_base.tiktoken", "cl100k", 100277, 100257},
@@ -34,12 +34,12 @@ static void every_form_has_the_same_fingerprint_and_ids(void **state)
 {
     (void)state;
     static const char *const files[] = {"gpt2", "tokenizer-vectors/cl100k_base.tiktoken"};
-    Err                      err     = {0};
-    Buf                      text    = {0};
+    Err err = {0};
+    Buf text = {0};
     must(file_read(shared("text/moby-dick.txt").s, &text, &err), &err);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        Path       dir = scratch_new();
-        Tokenizer *t   = load(shared(files[i]).s, NULL);
+        Path dir = scratch_new();
+        Tokenizer *t = load(shared(files[i]).s, NULL);
         must(tokenizer_save(t, dir.s, &err), &err);
         Tokenizer *u = load(dir.s, NULL);
         assert_true(tokenizer_fingerprint(t) == tokenizer_fingerprint(u));
