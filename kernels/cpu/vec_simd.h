@@ -4,10 +4,9 @@
 // code, and no line below knows which. A VecF is VL floats. Loads and stores need no alignment.
 //
 // Rules that keep the compilers honest:
-//   (1) max and min are lane loops with `?:`: both compilers turn them into one instruction, and
-//       vec_max(a, x) is x when x is NaN.
-//   (2) select is bitwise, on a comparison's all-ones / all-zeros mask.
-//   (3) vec_sum adds in a fixed order.
+//   (1) no loop over the lanes of a vector in hot code: gcc takes some of them apart. select, max and
+//       min are bitwise, on a comparison's all-ones / all-zeros mask; vec_max(a, x) is x for NaN.
+//   (2) vec_sum adds in a fixed order.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -45,18 +44,8 @@ LT_INLINE VecF vec_select(VecI mask, VecF yes, VecF no)
 {
     return (VecF)((mask & (VecI)yes) | (~mask & (VecI)no));
 }
-LT_INLINE VecF vec_max(VecF a, VecF x) // x where either is NaN
-{
-    VecF r;
-    for (int i = 0; i < VL; i++) r[i] = a[i] > x[i] ? a[i] : x[i];
-    return r;
-}
-LT_INLINE VecF vec_min(VecF a, VecF x) // x where either is NaN
-{
-    VecF r;
-    for (int i = 0; i < VL; i++) r[i] = a[i] < x[i] ? a[i] : x[i];
-    return r;
-}
+LT_INLINE VecF vec_max(VecF a, VecF x) { return vec_select(a > x, a, x); } // x where one is NaN
+LT_INLINE VecF vec_min(VecF a, VecF x) { return vec_select(a < x, a, x); } // x where one is NaN
 LT_INLINE VecF vec_abs(VecF x) { return (VecF)((VecI)x & 0x7fffffff); }
 
 // Lanes 0 .. n-1 of the result come from p, the others are `fill`.
