@@ -80,11 +80,12 @@ static void ops_plan_add(OpPlan *p, OpId id, size_t scratch, double flops, doubl
     p->flops += flops;
     p->bytes += bytes;
     p->calls++;
-    if (id == OP_matmul || id == OP_attention_fwd || id == OP_attention_bwd) p->matmul_flops += flops;
+    const bool product = id == OP_matmul || id == OP_attention_fwd || id == OP_attention_bwd;
+    if (product) p->matmul_flops += flops;
 }
 
 // The op calls, written once as a macro: C has no other way to say "the same for each row". A step
-// makes hundreds of them, so the text of a refusal is put together only when nothing serves the call.
+// makes hundreds of them, so the text of a refusal is put together only when nothing serves one.
 #define OP(name, Args, summary)                                                                    \
     bool op_##name##_serves(const OpCtx *cx, const Args *a, int i, const char **why)               \
     {                                                                                              \

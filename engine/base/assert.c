@@ -14,6 +14,7 @@ void assert_failed(const char *file, int line, const char *cond, const char *fmt
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "\n  this is a bug in lathe, not in what you asked for; please report it with this text\n");
+    fputs("\n  this is a bug in lathe, not in what you asked for; please report this text\n",
+          stderr);
     abort();
 }

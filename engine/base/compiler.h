@@ -1,4 +1,4 @@
-// compiler.h -- the few words that hide a compiler's spelling. Nothing else may test for a compiler.
+// compiler.h -- the few words that hide a compiler's spelling. Nothing else tests for a compiler.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

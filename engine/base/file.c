@@ -130,7 +130,8 @@ Status file_create(FileWriter *w, const char *path, Err *err)
     w->written = 0;
     w->fill    = 0;
     w->crc     = 0;
-    if (strlen(path) + 5 > PATH_CAP) return err_set(err, ERR_USAGE, "path too long: %.60s...", path);
+    if (strlen(path) + 5 > PATH_CAP)
+        return err_set(err, ERR_USAGE, "path too long: %.60s...", path);
     memcpy(w->path, path, strlen(path) + 1);
     snprintf(w->tmp, PATH_CAP, "%.*s.tmp", PATH_CAP - 5, path);
     w->block = mem_alloc(BLOCK);
@@ -224,7 +225,8 @@ Status file_append_line(const char *path, const char *line, size_t n, Err *err)
 Status file_mkdirs(const char *path, Err *err)
 {
     char part[PATH_CAP];
-    if (strlen(path) + 1 > PATH_CAP) return err_set(err, ERR_USAGE, "path too long: %.60s...", path);
+    if (strlen(path) + 1 > PATH_CAP)
+        return err_set(err, ERR_USAGE, "path too long: %.60s...", path);
     if (!*path) return err_errno(err, ENOENT, "create folder \"\"");
     snprintf(part, sizeof part, "%s", path);
     for (char *s = part + 1;; s++) {

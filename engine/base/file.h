@@ -60,7 +60,8 @@ LT_MUST_CHECK Status file_replace(const char *path, const void *bytes, size_t n,
 LT_MUST_CHECK Status file_append_line(const char *path, const char *line, size_t n, Err *err);
 
 LT_MUST_CHECK Status file_mkdirs(const char *path, Err *err); // all parents too; exists is fine
-LT_MUST_CHECK Status file_rename(const char *from, const char *to, Err *err); // + fsync of the folder
+// fsync of the folder included
+LT_MUST_CHECK Status file_rename(const char *from, const char *to, Err *err);
 LT_MUST_CHECK Status file_remove(const char *path, Err *err);      // a file; absent is fine
 LT_MUST_CHECK Status file_remove_tree(const char *path, Err *err); // absent is fine
 LT_MUST_CHECK Status file_sync_dir(const char *path, Err *err);

@@ -49,10 +49,22 @@ static DropoutArgs typical_dropout(Arena *a, const Policy *p)
 
 static LayernormFwdArgs typical_layernorm_fwd(Arena *a, const Policy *p)
 {
-    return (LayernormFwdArgs){.out = some(a), .resid_out = some(a), .mean = some(a), .rstd = some(a),
-                              .x = some(a), .add = some(a), .weight = some(a), .bias = some(a),
-                              .N = N, .T = T, .C = C, .eps = 1e-5f, .x_dtype = p->resid,
-                              .add_dtype = p->act, .out_dtype = p->act, .w_dtype = p->weight};
+    return (LayernormFwdArgs){.out       = some(a),
+                              .resid_out = some(a),
+                              .mean      = some(a),
+                              .rstd      = some(a),
+                              .x         = some(a),
+                              .add       = some(a),
+                              .weight    = some(a),
+                              .bias      = some(a),
+                              .N         = N,
+                              .T         = T,
+                              .C         = C,
+                              .eps       = 1e-5f,
+                              .x_dtype   = p->resid,
+                              .add_dtype = p->act,
+                              .out_dtype = p->act,
+                              .w_dtype   = p->weight};
 }
 
 static LayernormBwdArgs typical_layernorm_bwd(Arena *a, const Policy *p)

@@ -7,10 +7,12 @@
 Status adamw_check(const AdamwArgs *a, Err *err)
 {
     if (!legal_size(a->n, 1) || a->step < 1)
-        return err_set(err, ERR_USAGE, "n = %lld, step = %lld", (long long)a->n, (long long)a->step);
+        return err_set(err, ERR_USAGE, "n = %lld, step = %lld", (long long)a->n,
+                       (long long)a->step);
     if (!(a->eps > 0)) return err_set(err, ERR_USAGE, "eps = %g; it must be positive", a->eps);
     if (!(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1))
-        return err_set(err, ERR_USAGE, "beta1 = %g, beta2 = %g; [0, 1) is legal", a->beta1, a->beta2);
+        return err_set(err, ERR_USAGE, "beta1 = %g, beta2 = %g; [0, 1) is legal", a->beta1,
+                       a->beta2);
     if (a->param) TRY(legal_type("param", a->param_dtype, err));
     if (a->n > 0 && (!a->w || !a->m || !a->v || !a->grad))
         return err_set(err, ERR_USAGE, "w, m, v or grad is NULL");

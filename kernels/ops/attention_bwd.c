@@ -7,8 +7,9 @@
 Status attention_bwd_check(const AttentionBwdArgs *a, Err *err)
 {
     TRY(legal_type("q, k, v and out", a->dtype, err));
-    if (a->D < 1 || a->H < 0 || a->H > 65535 || !legal_size(a->H, a->D) || !legal_size(a->B, a->T) ||
-        !legal_size(a->B * a->T, a->H) || !legal_size(a->B * a->T, a->H * a->D))
+    if (a->D < 1 || a->H < 0 || a->H > 65535 || !legal_size(a->H, a->D) ||
+        !legal_size(a->B, a->T) || !legal_size(a->B * a->T, a->H) ||
+        !legal_size(a->B * a->T, a->H * a->D))
         return err_set(err, ERR_USAGE, "B = %lld, H = %lld, T = %lld, D = %lld", (long long)a->B,
                        (long long)a->H, (long long)a->T, (long long)a->D);
     const int64_t row = a->H * a->D;
@@ -17,7 +18,8 @@ Status attention_bwd_check(const AttentionBwdArgs *a, Err *err)
         !legal_size(a->B, a->qkv_batch) || !legal_size(a->B, a->out_batch))
         return err_set(err, ERR_USAGE, "rows of %lld elements, strides qkv %lld, out %lld",
                        (long long)row, (long long)a->qkv_row, (long long)a->out_row);
-    if (a->mask.window < 0) return err_set(err, ERR_USAGE, "window = %lld", (long long)a->mask.window);
+    if (a->mask.window < 0)
+        return err_set(err, ERR_USAGE, "window = %lld", (long long)a->mask.window);
     if (a->B == 0 || a->H == 0 || a->T == 0) return ERR_NONE;
     if (!a->dq || !a->dk || !a->dv) return err_set(err, ERR_USAGE, "dq, dk or dv is NULL");
     if (!a->dout || !a->out || !a->lse || !a->q || !a->k || !a->v)

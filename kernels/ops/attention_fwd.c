@@ -26,18 +26,21 @@ Status attention_fwd_check(const AttentionFwdArgs *a, Err *err)
     if (a->D < 1 || a->H < 0 || a->H > 65535 || a->q_pos0 < 0 || !legal_size(a->H, a->D) ||
         !legal_size(a->B, a->Tq) || !legal_size(a->B, a->Tk) || !legal_size(a->B * a->Tq, a->H) ||
         !legal_size(a->B * a->Tq, a->H * a->D) || !legal_size(a->B * a->Tk, a->H * a->D))
-        return err_set(err, ERR_USAGE, "B = %lld, H = %lld, Tq = %lld, Tk = %lld, D = %lld, q_pos0 = %lld",
+        return err_set(err, ERR_USAGE,
+                       "B = %lld, H = %lld, Tq = %lld, Tk = %lld, D = %lld, q_pos0 = %lld",
                        (long long)a->B, (long long)a->H, (long long)a->Tq, (long long)a->Tk,
                        (long long)a->D, (long long)a->q_pos0);
     const int64_t row = a->H * a->D;
-    if (a->q_row < row || a->kv_row < row || a->out_row < row || a->q_batch < 0 || a->kv_batch < 0 ||
-        a->out_batch < 0 || !legal_size(a->Tq, a->q_row) || !legal_size(a->Tk, a->kv_row) ||
-        !legal_size(a->Tq, a->out_row) || !legal_size(a->B, a->q_batch) ||
-        !legal_size(a->B, a->kv_batch) || !legal_size(a->B, a->out_batch))
+    if (a->q_row < row || a->kv_row < row || a->out_row < row || a->q_batch < 0 ||
+        a->kv_batch < 0 || a->out_batch < 0 || !legal_size(a->Tq, a->q_row) ||
+        !legal_size(a->Tk, a->kv_row) || !legal_size(a->Tq, a->out_row) ||
+        !legal_size(a->B, a->q_batch) || !legal_size(a->B, a->kv_batch) ||
+        !legal_size(a->B, a->out_batch))
         return err_set(err, ERR_USAGE, "rows of %lld elements, strides q %lld, kv %lld, out %lld",
                        (long long)row, (long long)a->q_row, (long long)a->kv_row,
                        (long long)a->out_row);
-    if (a->mask.window < 0) return err_set(err, ERR_USAGE, "window = %lld", (long long)a->mask.window);
+    if (a->mask.window < 0)
+        return err_set(err, ERR_USAGE, "window = %lld", (long long)a->mask.window);
     if (a->B == 0 || a->H == 0 || a->Tq == 0) return ERR_NONE;
     if (!a->out || !a->q || (a->Tk > 0 && (!a->k || !a->v)))
         return err_set(err, ERR_USAGE, "out, q, k or v is NULL");

@@ -7,7 +7,7 @@
 //     lse[b,h,i]  = log(sum_j exp(s[j]))
 //     p[j]        = exp(s[j] - lse)
 //     out[b,i,h,d]= sum_j drop(p[j]) v[b,j,h,d]
-//   drop(): keep/(1-p), keyed (seed, sample[b], layer, RNG_DROP_ATTENTION, head h, row a, column j).
+//   drop(): keep/(1-p), keyed (seed, sample[b], layer, site, head h, row a, column j).
 //
 // Layout: element (b, t, h, d) of q lies at q + b*q_batch + t*q_row + h*D + d (elements); k, v, out
 //   likewise with their own strides. A packed qkv tensor [B,T,3,H,D] has q_row = 3*H*D.

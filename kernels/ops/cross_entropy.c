@@ -22,5 +22,6 @@ double cross_entropy_flops(const CrossEntropyArgs *a)
 
 double cross_entropy_bytes(const CrossEntropyArgs *a)
 {
-    return (a->want_grad ? 2.0 : 1.0) * (double)dtype_bytes(a->dtype) * (double)a->N * (double)a->Vp;
+    return (a->want_grad ? 2.0 : 1.0) * (double)dtype_bytes(a->dtype) * (double)a->N *
+           (double)a->Vp;
 }

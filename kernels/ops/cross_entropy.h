@@ -1,4 +1,4 @@
-// cross_entropy.h -- op contract: softmax cross entropy over a vocabulary, loss and gradient in one.
+// cross_entropy.h -- op contract: softmax cross entropy over a vocabulary, with its gradient.
 //
 // Math, for row n with target t = target[n], over the real vocabulary v < V:
 //     m            = max_v x[v]

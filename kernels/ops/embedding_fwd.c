@@ -16,7 +16,8 @@ Status embedding_fwd_check(const EmbeddingFwdArgs *a, Err *err)
     if (a->wtt && (a->S < 1 || !legal_size(a->S, a->C)))
         return err_set(err, ERR_USAGE, "type table of S = %lld rows", (long long)a->S);
     if (a->N == 0) return ERR_NONE;
-    if (!a->out || !a->wte || !a->token) return err_set(err, ERR_USAGE, "out, wte or token is NULL");
+    if (!a->out || !a->wte || !a->token)
+        return err_set(err, ERR_USAGE, "out, wte or token is NULL");
     if (a->wpe && !a->position) {
         const int64_t last = LT_MIN(a->N, a->T) - 1;
         if (a->T < 1 || a->position0 < 0 || a->position0 >= a->P || last >= a->P - a->position0)
@@ -27,7 +28,10 @@ Status embedding_fwd_check(const EmbeddingFwdArgs *a, Err *err)
     return ERR_NONE;
 }
 
-static double tables(const EmbeddingFwdArgs *a) { return 1.0 + (a->wpe != NULL) + (a->wtt != NULL); }
+static double tables(const EmbeddingFwdArgs *a)
+{
+    return 1.0 + (a->wpe != NULL) + (a->wtt != NULL);
+}
 
 double embedding_fwd_flops(const EmbeddingFwdArgs *a)
 {

@@ -3,7 +3,7 @@
 //
 // Math, for row n:
 //     r[c]      = x[n,c] + drop(add[n,c])              (r = x when add is NULL)
-//     resid_out[n,c] = r[c]                            rounded to x_dtype, when resid_out is not NULL
+//     resid_out[n,c] = r[c]                            rounded to x_dtype; not when NULL
 //     mean[n]   = sum_c r[c] / C                       of the rounded r
 //     rstd[n]   = 1 / sqrt(sum_c (r[c]-mean)^2 / C + eps)
 //     out[n,c]  = (r[c] - mean) * rstd * weight[c] + bias[c]

@@ -15,8 +15,8 @@ Status legal_drop(const DropoutSpec *d, int64_t N, int64_t T, Err *err)
     if (!(d->p > 0 && d->p < 1))
         return err_set(err, ERR_USAGE, "dropout p = %g; it must be in [0, 1)", (double)d->p);
     if (T < 1 || N % T != 0)
-        return err_set(err, ERR_USAGE, "dropout over %lld rows with %lld rows a sample", (long long)N,
-                       (long long)T);
+        return err_set(err, ERR_USAGE, "dropout over %lld rows with %lld rows a sample",
+                       (long long)N, (long long)T);
     if (N > 0 && !d->sample) return err_set(err, ERR_USAGE, "dropout needs the sample indices");
     if (d->layer >= 4096 || (unsigned)d->site >= 16)
         return err_set(err, ERR_USAGE, "dropout at layer %u, site %u; below 4096 and 16 is legal",

@@ -1,8 +1,8 @@
-// legal.h -- the questions every op's check asks: element types, sizes that do not overflow, dropout.
+// legal.h -- what every op's check asks: element types, sizes that do not overflow, dropout.
 //
-// A check runs on every op call, also in plan mode, where pointers come from a counting arena: it may
-// compare a pointer with NULL, never follow it, and never compare it with another one (two counting
-// arenas hand out the same addresses). It costs a few comparisons and looks at no element.
+// A check runs on every op call, also in plan mode, where pointers come from a counting arena: it
+// may compare a pointer with NULL, never follow it, and never compare it with another one (two
+// counting arenas hand out the same addresses). It costs a few comparisons and looks at no element.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

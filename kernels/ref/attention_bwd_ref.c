@@ -1,5 +1,5 @@
-// attention_bwd_ref.c -- see kernels/ops/attention_bwd.h. Two sweeps: over queries for dq, over keys
-// for dk and dv; each computes the probabilities it needs again.
+// attention_bwd_ref.c -- see kernels/ops/attention_bwd.h. Two sweeps: over queries for dq, over
+// keys for dk and dv; each computes the probabilities it needs again.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/ref/attention_mask.h"
@@ -78,7 +78,8 @@ static void key_gradient(const AttentionBwdArgs *a, int64_t b, int64_t h, int64_
             const Pair p = pair_of(a, b, h, i, j, delta_of(a, b, h, i));
             for (int64_t d = 0; d < n; d++) {
                 dk[d] += p.ds * (double)dtype_load(a->q, a->dtype, qkv_at(a, b, h, i) + d0 + d);
-                dv[d] += p.p_drop * (double)dtype_load(a->dout, a->dtype, out_at(a, b, h, i) + d0 + d);
+                dv[d] +=
+                    p.p_drop * (double)dtype_load(a->dout, a->dtype, out_at(a, b, h, i) + d0 + d);
             }
         }
         for (int64_t d = 0; d < n; d++) {

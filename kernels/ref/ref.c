@@ -5,7 +5,8 @@
 
 void ref_register(Ops *ops)
 {
-#define OP(name, Args, summary) ops_add_##name(ops, (Impl_##name){.impl = "ref", .run = name##_ref});
+#define OP(name, Args, summary)                                                                    \
+    ops_add_##name(ops, (Impl_##name){.impl = "ref", .run = name##_ref});
 #include "kernels/ops.def"
 #undef OP
 }

@@ -1,7 +1,7 @@
 // test_dtype.c -- engine/base/dtype.h: every 16-bit pattern, every rounding boundary.
 //
-// The plain definition: the value of a pattern is sign * mantissa * 2^exponent (ldexp), and rounding
-// picks the nearer neighbour, the even one at the middle.
+// The plain definition: the value of a pattern is sign * mantissa * 2^exponent (ldexp), and
+// rounding picks the nearer neighbour, the even one at the middle.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/dtype.h"
@@ -73,7 +73,8 @@ static void rounding_goes_to_the_nearer_and_at_the_middle_to_the_even(void **sta
             const double hi = h + 1 < inf ? defined_value(f, (uint32_t)h + 1)
                                           : lo + (lo - defined_value(f, (uint32_t)h - 1));
             const float middle = (float)(lo + (hi - lo) / 2);
-            if ((double)middle != lo + (hi - lo) / 2) continue; // f32 has no such number (bf16 subnormals)
+            if ((double)middle != lo + (hi - lo) / 2)
+                continue; // f32 has no such number (bf16 subnormals)
             const int even = h % 2 ? h + 1 : h;
             for (int sign = 0; sign < 2; sign++) {
                 const float s = sign ? -1 : 1;
@@ -89,7 +90,8 @@ static void rounding_goes_to_the_nearer_and_at_the_middle_to_the_even(void **sta
 static void nan_with_a_low_payload_does_not_become_infinity(void **state)
 {
     (void)state;
-    static const uint32_t bits[] = {0x7f800001u, 0xff800001u, 0x7f80ffffu, 0x7fffffffu, 0xffffffffu};
+    static const uint32_t bits[] = {0x7f800001u, 0xff800001u, 0x7f80ffffu, 0x7fffffffu,
+                                    0xffffffffu};
     for (size_t k = 0; k < LT_COUNT(bits); k++)
         for (size_t i = 0; i < LT_COUNT(formats); i++)
             assert_true(isnan(to_f32(&formats[i], from_f32(&formats[i], dtype_float(bits[k])))));

@@ -61,7 +61,8 @@ static void paths_join_with_one_slash(void **state)
     (void)state;
     static const struct {
         const char *dir, *name, *want;
-    } cases[] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}, {"/", "b", "/b"}, {"a", "", "a/"}};
+    } cases[] = {
+        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}, {"/", "b", "/b"}, {"a", "", "a/"}};
     char out[PATH_CAP];
     for (size_t i = 0; i < LT_COUNT(cases); i++) {
         OK(path_join(out, cases[i].dir, cases[i].name, NULL));
@@ -187,10 +188,11 @@ static void failures_name_the_path_and_the_reason(void **state)
     uint64_t   n;
     uint32_t   crc;
     const Status got[] = {
-        file_read(path, &b, &err),        file_map(path, &m, &err),        file_size(path, &n, &err),
-        file_crc(path, &crc, &n, &err),   file_list(path, &l, &err),       file_create(&w, path, &err),
-        file_replace(path, "", 0, &err),  file_append_line(path, "", 0, &err),
-        file_rename(path, dir, &err),     file_sync_dir(path, &err),
+        file_read(path, &b, &err),       file_map(path, &m, &err),
+        file_size(path, &n, &err),       file_crc(path, &crc, &n, &err),
+        file_list(path, &l, &err),       file_create(&w, path, &err),
+        file_replace(path, "", 0, &err), file_append_line(path, "", 0, &err),
+        file_rename(path, dir, &err),    file_sync_dir(path, &err),
     };
     for (size_t i = 0; i < LT_COUNT(got); i++) assert_int_equal(got[i], ERR_IO);
     assert_int_equal(file_read(path, &b, &err), ERR_IO);
@@ -279,7 +281,8 @@ static void list_is_sorted_by_bytes(void **state)
 static void remove_tree_takes_all_of_it_and_no_more(void **state)
 {
     char *tree = at(*state, "tree"), *deep = at(*state, "tree/x/y"), *f = at(*state, "tree/x/f"),
-         *link = at(*state, "tree/x/link"), *outside = at(*state, "outside"), *kept = at(*state, "outside/kept");
+         *link = at(*state, "tree/x/link"), *outside = at(*state, "outside"),
+         *kept = at(*state, "outside/kept");
     OK(file_mkdirs(deep, NULL));
     OK(file_mkdirs(outside, NULL));
     OK(file_replace(f, "f", 1, NULL));

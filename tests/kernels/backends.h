@@ -1,5 +1,5 @@
-// backends.h -- the op tables that the matrix test puts to the test: one a CPU instruction set today,
-// one a GPU when there is a GPU backend. A new backend is one more row in a backends_*.c.
+// backends.h -- the op tables that the matrix test goes through: the reference, then one for each
+// CPU instruction set. Another device is one more file of these two functions.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

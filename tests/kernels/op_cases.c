@@ -1,7 +1,7 @@
 // op_cases.c -- the cases of the op matrix: for each op a table of shapes and a builder.
 //
-// Shapes include 1, primes, tile sizes and their neighbours, and 0. Odd variants lie one element off
-// alignment (op_harness.h). Everything is small: the reference is slow on purpose.
+// Shapes include 1, primes, tile sizes and their neighbours, and 0. Odd variants lie one element
+// off alignment (op_harness.h). Everything is small: the reference is slow on purpose.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/rng.h"
@@ -28,7 +28,8 @@ static double loose(DType t)
 
 static DropoutSpec drop_spec(Case *c, double p, int64_t B, RngSite site)
 {
-    DropoutSpec d = {.p = (float)p, .seed = 0x123456789abcdefull + c->seed, .layer = 3, .site = site};
+    DropoutSpec d = {
+        .p = (float)p, .seed = 0x123456789abcdefull + c->seed, .layer = 3, .site = site};
     Tensor  *t = case_tensor(c, TENSOR_OUT, "sample", DTYPE_I64, 1, B, B, 0);
     t->role    = TENSOR_IN;
     int64_t *x = tensor_host(t);
@@ -44,7 +45,7 @@ static void put_nan(Tensor *t, int variant, int64_t row, int64_t col)
     dtype_store(tensor_host(t), t->dtype, row * t->ld + col, NAN);
 }
 
-// ---- embedding ------------------------------------------------------------------------------------
+// ---- embedding --------------------------------------------------------------------------------
 
 typedef struct EmbeddingCase {
     int64_t N, T, C, V;
@@ -78,8 +79,10 @@ static void build_embedding_fwd(Case *c, int variant, const Mix *m)
     a->out       = tensor_dev(out);
     a->wte       = tensor_dev(case_tensor(c, TENSOR_IN, "wte", m->weight, e.V, e.C, e.C, 1));
     a->token     = tensor_dev(case_ints(c, "token", e.N, e.V));
-    if (e.tables > 1) a->wpe = tensor_dev(case_tensor(c, TENSOR_IN, "wpe", m->weight, P, e.C, e.C, 1));
-    if (e.tables > 2) a->wtt = tensor_dev(case_tensor(c, TENSOR_IN, "wtt", m->weight, S, e.C, e.C, 1));
+    if (e.tables > 1)
+        a->wpe = tensor_dev(case_tensor(c, TENSOR_IN, "wpe", m->weight, P, e.C, e.C, 1));
+    if (e.tables > 2)
+        a->wtt = tensor_dev(case_tensor(c, TENSOR_IN, "wtt", m->weight, S, e.C, e.C, 1));
     if (e.given) a->position = tensor_dev(case_ints(c, "position", e.N, P));
     if (e.given) a->type = tensor_dev(case_ints(c, "type", e.N, S));
 }
@@ -110,7 +113,7 @@ static void build_embedding_bwd(Case *c, int variant, const Mix *m)
     if (e.given) a->type = tensor_dev(case_ints(c, "type", e.N, S));
 }
 
-// ---- dropout --------------------------------------------------------------------------------------
+// ---- dropout ----------------------------------------------------------------------------------
 
 static const struct {
     int64_t B, T, C, row0;
@@ -142,7 +145,7 @@ static void build_dropout(Case *c, int variant, const Mix *m)
     a->x = tensor_dev(x);
 }
 
-// ---- layernorm ------------------------------------------------------------------------------------
+// ---- layernorm --------------------------------------------------------------------------------
 
 typedef struct LayernormCase {
     int64_t N, T, C;
@@ -194,7 +197,8 @@ static void build_layernorm_fwd(Case *c, int variant, const Mix *m)
         x->role      = TENSOR_INOUT;
         a->resid_out = tensor_dev(x);
     } else if (l.resid)
-        a->resid_out = tensor_dev(case_tensor(c, TENSOR_OUT, "resid_out", m->resid, l.N, l.C, l.C, 1));
+        a->resid_out =
+            tensor_dev(case_tensor(c, TENSOR_OUT, "resid_out", m->resid, l.N, l.C, l.C, 1));
     if (l.resid == 2) {
         a->add  = tensor_dev(case_tensor(c, TENSOR_IN, "add", m->act, l.N, l.C, l.C, 1));
         a->drop = drop_spec(c, l.p, l.N / l.T, RNG_DROP_PROJ);
@@ -230,24 +234,25 @@ static void build_layernorm_bwd(Case *c, int variant, const Mix *m)
     a->mean    = tensor_dev(mean);
     a->rstd    = tensor_dev(rstd);
     put_nan(x, variant, l.N / 2, l.C / 2);
-    a->dweight = tensor_dev(case_tensor(c, l.extras ? TENSOR_INOUT : TENSOR_OUT, "dweight", DTYPE_F32,
-                                        1, l.C, l.C, 1));
+    a->dweight = tensor_dev(
+        case_tensor(c, l.extras ? TENSOR_INOUT : TENSOR_OUT, "dweight", DTYPE_F32, 1, l.C, l.C, 1));
     if (l.bias)
-        a->dbias = tensor_dev(case_tensor(c, l.extras ? TENSOR_INOUT : TENSOR_OUT, "dbias", DTYPE_F32,
-                                          1, l.C, l.C, 1));
-    const bool in_place = l.resid >= 1 && variant % 4 == 2;
-    a->dresid = tensor_dev(case_tensor(c, in_place ? TENSOR_INOUT : TENSOR_OUT, "dresid", m->resid, l.N,
-                                       l.C, l.C, 1));
+        a->dbias = tensor_dev(case_tensor(c, l.extras ? TENSOR_INOUT : TENSOR_OUT, "dbias",
+                                          DTYPE_F32, 1, l.C, l.C, 1));
+    const bool    in_place = l.resid >= 1 && variant % 4 == 2;
+    const int64_t N = l.N, C = l.C;
+    a->dresid = tensor_dev(case_tensor(c, in_place ? TENSOR_INOUT : TENSOR_OUT, "dresid", m->resid,
+                                       N, C, C, 1));
     if (in_place)
         a->dresid_in = a->dresid;
     else if (l.resid >= 1)
-        a->dresid_in = tensor_dev(case_tensor(c, TENSOR_IN, "dresid_in", m->resid, l.N, l.C, l.C, 1));
+        a->dresid_in = tensor_dev(case_tensor(c, TENSOR_IN, "dresid_in", m->resid, N, C, C, 1));
     if (l.resid < 2) return;
     a->dadd = tensor_dev(case_tensor(c, TENSOR_OUT, "dadd", m->act, l.N, l.C, l.C, 1));
     a->drop = drop_spec(c, l.p, l.N / l.T, RNG_DROP_PROJ);
 }
 
-// ---- matmul ---------------------------------------------------------------------------------------
+// ---- matmul -----------------------------------------------------------------------------------
 
 enum { LD_PAD = 1, F32_C = 2, NO_BIAS = 4, NO_AUX = 8, ACCUMULATE = 16 };
 
@@ -310,17 +315,18 @@ static void build_matmul(Case *c, int variant, const Mix *m)
     if (a->epilogue == MATMUL_GELU) C->floor = loose(ct); // where aux flips, C follows
     a->C = tensor_dev(C);
     if (a->epilogue == MATMUL_PLAIN || flags & NO_AUX) return;
-    a->aux = tensor_dev(case_tensor(c, a->epilogue == MATMUL_GELU ? TENSOR_OUT : TENSOR_IN, "aux", ct,
-                                    M, N, a->ldc, 2));
+    const TensorRole role = a->epilogue == MATMUL_GELU ? TENSOR_OUT : TENSOR_IN;
+    a->aux                = tensor_dev(case_tensor(c, role, "aux", ct, M, N, a->ldc, 2));
 }
 
-// ---- bias_bwd -------------------------------------------------------------------------------------
+// ---- bias_bwd ---------------------------------------------------------------------------------
 
 static const struct {
     int64_t N, C;
     bool    accumulate;
-} bias_bwd_cases[] = {{1, 1, false},   {5, 7, true},   {64, 64, false}, {65, 129, true}, {0, 9, false},
-                      {0, 9, true},    {300, 31, false}, {1025, 3, true}, {40, 768, false}};
+} bias_bwd_cases[] = {{1, 1, false},   {5, 7, true},    {64, 64, false},
+                      {65, 129, true}, {0, 9, false},   {0, 9, true},
+                      {300, 31, false}, {1025, 3, true}, {40, 768, false}};
 
 static void build_bias_bwd(Case *c, int variant, const Mix *m)
 {
@@ -328,11 +334,12 @@ static void build_bias_bwd(Case *c, int variant, const Mix *m)
     const bool    acc = bias_bwd_cases[variant].accumulate;
     BiasBwdArgs  *a   = &c->args.bias_bwd;
     *a                = (BiasBwdArgs){.N = N, .C = C, .accumulate = acc, .dtype = m->act};
-    a->db = tensor_dev(case_tensor(c, acc ? TENSOR_INOUT : TENSOR_OUT, "db", DTYPE_F32, 1, C, C, 1));
+    const TensorRole role = acc ? TENSOR_INOUT : TENSOR_OUT;
+    a->db                 = tensor_dev(case_tensor(c, role, "db", DTYPE_F32, 1, C, C, 1));
     a->dy = tensor_dev(case_tensor(c, TENSOR_IN, "dy", m->act, N, C, C, 1));
 }
 
-// ---- attention ------------------------------------------------------------------------------------
+// ---- attention --------------------------------------------------------------------------------
 
 typedef struct AttentionCase {
     int64_t B, H, Tq, Tk, D;
@@ -351,6 +358,8 @@ static const AttentionCase attention_fwd_cases[] = {
     {0, 1, 4, 4, 8, true, true, 0, 0, 0, 0},     {1, 1, 130, 130, 64, true, true, 0, 0, 0, 0},
     {1, 1, 17, 17, 130, true, true, 0, 0, 0, 0}, {1, 2, 48, 48, 64, true, false, 0, 0, 1, 0.2},
     {1, 1, 20, 20, 16, true, false, 5, 0, 0, 0}, {1, 1, 300, 300, 16, true, true, 64, 0, 0, 0},
+    {1, 2, 70, 70, 64, true, true, 20, 0, 0, 0}, {2, 1, 100, 100, 96, true, true, 0, 0, 2, 0},
+    {1, 2, 33, 90, 64, false, true, 0, 55, 0, 0}, {1, 1, 47, 47, 32, true, false, 7, 0, 1, 0},
 };
 static const AttentionCase attention_bwd_cases[] = {
     {1, 1, 1, 1, 1, true, true, 0, 0, 0, 0},     {2, 2, 7, 7, 8, true, true, 0, 0, 0, 0},
@@ -359,7 +368,8 @@ static const AttentionCase attention_bwd_cases[] = {
     {2, 1, 40, 40, 32, true, true, 0, 0, 2, 0.5}, {0, 1, 4, 4, 8, true, true, 0, 0, 0, 0},
     {1, 1, 130, 130, 64, true, true, 0, 0, 0, 0}, {1, 1, 17, 17, 130, true, true, 0, 0, 0, 0},
     {1, 2, 48, 48, 64, true, false, 0, 0, 1, 0.2}, {1, 1, 20, 20, 16, true, false, 5, 0, 0, 0},
-    {1, 1, 200, 200, 16, true, true, 50, 0, 0, 0},
+    {1, 1, 200, 200, 16, true, true, 50, 0, 0, 0}, {1, 2, 70, 70, 64, true, true, 20, 0, 0, 0},
+    {2, 1, 100, 100, 96, true, true, 0, 0, 2, 0}, {1, 1, 47, 47, 32, true, false, 7, 0, 1, 0},
 };
 
 static AttentionMask mask_of(Case *c, const AttentionCase *k, const int32_t *host[2])
@@ -367,7 +377,8 @@ static AttentionMask mask_of(Case *c, const AttentionCase *k, const int32_t *hos
     AttentionMask m = {.causal = k->causal, .window = k->window};
     host[0] = host[1] = NULL;
     if (!k->segments) return m;
-    Tensor  *lo = case_ints(c, "seg_lo", k->B * k->Tq, 1), *hi = case_ints(c, "seg_hi", k->B * k->Tq, 1);
+    Tensor  *lo = case_ints(c, "seg_lo", k->B * k->Tq, 1);
+    Tensor  *hi = case_ints(c, "seg_hi", k->B * k->Tq, 1);
     int32_t *l = tensor_host(lo), *h = tensor_host(hi);
     for (int64_t b = 0; b < k->B; b++) {
         for (int64_t i = 0; i < k->Tq; i++) {
@@ -391,8 +402,8 @@ typedef struct Qkv {
 } Qkv;
 
 // Three tensors or one packed [B*T, 3, H*D].
-static Qkv qkv_of(Case *c, TensorRole role, const char *const name[4], const AttentionCase *k, DType t,
-                  double floor_)
+static Qkv qkv_of(Case *c, TensorRole role, const char *const name[4], const AttentionCase *k,
+                  DType t, double floor_)
 {
     const int64_t C = k->H * k->D;
     if (!k->packed) {
@@ -470,7 +481,8 @@ static void forward_on_host(const AttentionBwdArgs *a, const Qkv *x, const int32
 
 static void build_attention_bwd(Case *c, int variant, const Mix *m)
 {
-    static const char *const names[4] = {"q", "k", "v", "qkv"}, *const d_names[4] = {"dq", "dk", "dv", "dqkv"};
+    static const char *const names[4]   = {"q", "k", "v", "qkv"};
+    static const char *const d_names[4] = {"dq", "dk", "dv", "dqkv"};
     const AttentionCase     *k = &attention_bwd_cases[variant];
     AttentionBwdArgs        *a = &c->args.attention_bwd;
     const int32_t           *host_mask[2];
@@ -499,7 +511,7 @@ static void build_attention_bwd(Case *c, int variant, const Mix *m)
     forward_on_host(a, &x, host_mask, tensor_host(out), tensor_host(lse), c);
 }
 
-// ---- cross entropy --------------------------------------------------------------------------------
+// ---- cross entropy ----------------------------------------------------------------------------
 
 static const struct {
     int64_t N, V, Vp;
@@ -535,7 +547,7 @@ static void build_cross_entropy(Case *c, int variant, const Mix *m)
     a->target = tensor_dev(target);
 }
 
-// ---- flat vectors ---------------------------------------------------------------------------------
+// ---- flat vectors -----------------------------------------------------------------------------
 
 static const struct {
     int64_t n;
@@ -547,7 +559,8 @@ static void build_sum_squares(Case *c, int variant, const Mix *m)
 {
     const int64_t   n = sum_squares_cases[variant].n;
     SumSquaresArgs *a = &c->args.sum_squares;
-    *a = (SumSquaresArgs){.n = n, .accumulate = sum_squares_cases[variant].accumulate, .dtype = m->act};
+    *a            = (SumSquaresArgs){.n = n, .dtype = m->act};
+    a->accumulate = sum_squares_cases[variant].accumulate;
     a->x        = tensor_dev(case_tensor(c, TENSOR_IN, "x", m->act, 1, n, n, 1));
     Tensor *out = case_tensor(c, TENSOR_OUT, "out", DTYPE_I64, 1, 1, 1, 1);
     out->f64    = true;
@@ -563,8 +576,9 @@ static const struct {
     int64_t n, step;
     double  weight_decay, grad_scale;
     bool    param;
-} adamw_cases[] = {{0, 1, 0.1, 1, true},      {1, 1, 0.1, 1, false},     {63, 1, 0, 0.5, true},
-                   {64, 10, 0.1, 1, true},    {65, 1000, 0.1, 0.01, true}, {5003, 100000, 0.01, 1, false},
+} adamw_cases[] = {{0, 1, 0.1, 1, true},           {1, 1, 0.1, 1, false},
+                   {63, 1, 0, 0.5, true},          {64, 10, 0.1, 1, true},
+                   {65, 1000, 0.1, 0.01, true},    {5003, 100000, 0.01, 1, false},
                    {20011, 3, 0.1, 1, true}};
 
 static void build_adamw(Case *c, int variant, const Mix *m)
@@ -602,8 +616,9 @@ static void build_cast(Case *c, int variant, const Mix *m)
     CastArgs     *a = &c->args.cast;
     *a              = (CastArgs){.n = n, .dst_dtype = cast_cases[variant].to, .src_dtype = m->act};
     Tensor *src     = case_tensor(c, TENSOR_IN, "src", m->act, 1, n, n, 3);
-    static const float edges[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 65504, 65520, 1e30f, 1e-30f,
-                                  0x1p-24f, 0x1p-25f, 0x1.8p-25f, 0x1p-149f, 0x1.01p0f, 0x1.03p0f, -7};
+    static const float edges[] = {0.0f,      -0.0f,     INFINITY,  -INFINITY, NAN,        65504,
+                                  65520,     1e30f,     1e-30f,    0x1p-24f,  0x1p-25f,   -7,
+                                  0x1.8p-25f, 0x1p-149f, 0x1.01p0f, 0x1.03p0f};
     for (int64_t i = 0; i < n && i < (int64_t)LT_COUNT(edges); i++)
         dtype_store(tensor_host(src), m->act, i, edges[i]);
     Tensor *dst = case_tensor(c, TENSOR_OUT, "dst", a->dst_dtype, 1, n, n, 1);

@@ -1,5 +1,5 @@
-// test_op_edges.c -- what the contracts promise at their edges, what the checks refuse, and the table:
-// plan mode, forcing, refusals.
+// test_op_edges.c -- what the contracts promise at their edges, what the checks refuse, and the
+// table itself: plan mode, forcing, refusals.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/arena.h"
@@ -22,7 +22,7 @@ static void padded_vocabulary_takes_no_part(void **state)
     (void)state;
     float            loss[2][1], x[2][8] = {{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5, NAN, INFINITY, 1e30f}};
     const int32_t    target = 3;
-    CrossEntropyArgs a      = {.target = &target, .N = 1, .V = 5, .want_grad = true, .grad_scale = 1};
+    CrossEntropyArgs a = {.target = &target, .N = 1, .V = 5, .want_grad = true, .grad_scale = 1};
     for (int i = 0; i < 2; i++) {
         a.Vp     = i ? 8 : 5;
         a.loss   = loss[i];
@@ -40,8 +40,9 @@ static void loss_without_gradient_leaves_logits_alone(void **state)
     float         loss, x[3] = {1, 2, 3};
     const float   before[3] = {1, 2, 3};
     const int32_t target    = 0;
-    MUST(cross_entropy_ref(&(CrossEntropyArgs){.loss = &loss, .logits = x, .target = &target, .N = 1,
-                                               .V = 3, .Vp = 3}, NULL, NULL));
+    MUST(cross_entropy_ref(
+        &(CrossEntropyArgs){.loss = &loss, .logits = x, .target = &target, .N = 1, .V = 3, .Vp = 3},
+        NULL, NULL));
     assert_memory_equal(x, before, sizeof x);
     assert_true(fabs((double)loss - 2.4076059644) < 1e-6);
 }
@@ -51,8 +52,9 @@ static void loss_of_huge_logits_is_finite(void **state)
     (void)state;
     float         loss, x[3] = {30000, -30000, 29999};
     const int32_t target = 2;
-    MUST(cross_entropy_ref(&(CrossEntropyArgs){.loss = &loss, .logits = x, .target = &target, .N = 1,
-                                               .V = 3, .Vp = 3}, NULL, NULL));
+    MUST(cross_entropy_ref(
+        &(CrossEntropyArgs){.loss = &loss, .logits = x, .target = &target, .N = 1, .V = 3, .Vp = 3},
+        NULL, NULL));
     assert_true(fabs((double)loss - 1.3132616875) < 1e-5);
 }
 
@@ -66,8 +68,14 @@ static void nan_stays_in_its_row(void **state)
                                                .C = C, .eps = 1e-5f}, NULL, NULL));
     memcpy(logits, x, sizeof logits);
     const int32_t target[N] = {0, 1, 2};
-    MUST(cross_entropy_ref(&(CrossEntropyArgs){.loss = loss, .logits = logits, .target = target, .N = N,
-                                               .V = C, .Vp = C, .want_grad = true, .grad_scale = 1},
+    MUST(cross_entropy_ref(&(CrossEntropyArgs){.loss       = loss,
+                                               .logits     = logits,
+                                               .target     = target,
+                                               .N          = N,
+                                               .V          = C,
+                                               .Vp         = C,
+                                               .want_grad  = true,
+                                               .grad_scale = 1},
                            NULL, NULL));
     for (int n = 0; n < N; n++) {
         assert_int_equal(isnan(loss[n]) != 0, n == 1);
@@ -95,7 +103,8 @@ static void statistics_are_those_of_the_rounded_residual(void **state)
     const float    add[2] = {0x1p-9f, 0}, weight[2] = {1, 1}; // 1 + 2^-9 rounds back to 1 in bf16
     uint16_t       resid[2];
     float          out[2], mean;
-    LayernormFwdArgs a = {.out = out, .resid_out = resid, .mean = &mean, .x = x, .add = add, .N = 1};
+    LayernormFwdArgs a = {
+        .out = out, .resid_out = resid, .mean = &mean, .x = x, .add = add, .N = 1};
     a.weight           = weight;
     a.T                = 1;
     a.C                = 2;
@@ -230,7 +239,7 @@ static void dropout_keeps_its_rate_and_its_mean(void **state)
     for (int i = 0; i < T * C; i++) x[i] = 1;
     for (int i = 0; i < (int)LT_COUNT(rates); i++) {
         DropoutArgs a = {.y = y, .x = x, .B = 1, .T = T, .C = C};
-        a.drop        = (DropoutSpec){.p = rates[i], .seed = 1, .sample = &sample, .site = RNG_DROP_MLP};
+        a.drop = (DropoutSpec){.p = rates[i], .seed = 1, .sample = &sample, .site = RNG_DROP_MLP};
         MUST(dropout_ref(&a, NULL, NULL));
         double kept = 0, sum = 0;
         for (int k = 0; k < T * C; k++) {
@@ -251,7 +260,8 @@ static void dropout_does_not_depend_on_the_batch_split(void **state)
     float                x[B * T * C], whole[B * T * C], part[B * T * C];
     for (int i = 0; i < B * T * C; i++) x[i] = (float)(i + 1);
     DropoutArgs a = {.y = whole, .x = x, .B = B, .T = T, .C = C};
-    a.drop        = (DropoutSpec){.p = 0.5f, .seed = 4, .sample = sample, .layer = 2, .site = RNG_DROP_PROJ};
+    a.drop =
+        (DropoutSpec){.p = 0.5f, .seed = 4, .sample = sample, .layer = 2, .site = RNG_DROP_PROJ};
     MUST(dropout_ref(&a, NULL, NULL));
     for (int b = 0; b < B; b++) { // one sample at a time, and of it one row at a time
         for (int t = 0; t < T; t++) {
@@ -295,8 +305,16 @@ static void embedding_rows_repeat_and_ids_count_from_position0(void **state)
     const float   wte[4] = {1, 2, 3, 4}, wpe[3] = {10, 20, 30};
     const int32_t token[2] = {3, 3};
     float         out[2];
-    MUST(embedding_fwd_ref(&(EmbeddingFwdArgs){.out = out, .wte = wte, .wpe = wpe, .token = token, .N = 2,
-                                               .T = 2, .C = 1, .V = 4, .P = 3, .position0 = 1},
+    MUST(embedding_fwd_ref(&(EmbeddingFwdArgs){.out       = out,
+                                               .wte       = wte,
+                                               .wpe       = wpe,
+                                               .token     = token,
+                                               .N         = 2,
+                                               .T         = 2,
+                                               .C         = 1,
+                                               .V         = 4,
+                                               .P         = 3,
+                                               .position0 = 1},
                            NULL, NULL));
     assert_true(out[0] == 24 && out[1] == 34);
 }
@@ -307,7 +325,8 @@ static void adamw_copies_the_rounded_master(void **state)
     float       w = 1, m = 0, v = 0;
     const float g = 0;
     uint16_t    p = 0;
-    AdamwArgs   a = {.w = &w, .param = &p, .m = &m, .v = &v, .grad = &g, .n = 1, .step = 1, .lr = 0.5};
+    AdamwArgs   a = {
+          .w = &w, .param = &p, .m = &m, .v = &v, .grad = &g, .n = 1, .step = 1, .lr = 0.5};
     a.beta1       = 0.9;
     a.beta2       = 0.95;
     a.eps         = 1e-8;
@@ -319,7 +338,7 @@ static void adamw_copies_the_rounded_master(void **state)
     assert_int_equal(p, bf16_from_f32(w));
 }
 
-// ---- what the checks refuse ------------------------------------------------------------------------
+// ---- what the checks refuse -------------------------------------------------------------------
 
 static void refused(Status s, const Err *err, const char *word)
 {
@@ -379,7 +398,8 @@ static void checks_refuse_and_say_why(void **state)
     a.step = 1;
     a.eps  = 0;
     refused(adamw_check(&a, &err), &err, "eps");
-    AttentionFwdArgs t = {.out = x, .q = x, .k = x, .v = x, .B = 1, .H = 2, .Tq = 1, .Tk = 1, .D = 4};
+    AttentionFwdArgs t = {
+        .out = x, .q = x, .k = x, .v = x, .B = 1, .H = 2, .Tq = 1, .Tk = 1, .D = 4};
     t.q_row = t.kv_row = t.out_row = 8;
     MUST(attention_fwd_check(&t, &err));
     t.out_row = 7;
@@ -391,7 +411,7 @@ static void checks_refuse_and_say_why(void **state)
     refused(cast_check(&k, &err), &err, "src is i32");
 }
 
-// ---- the table -------------------------------------------------------------------------------------
+// ---- the table --------------------------------------------------------------------------------
 
 static void plan_mode_measures_and_touches_nothing(void **state)
 {
@@ -404,7 +424,8 @@ static void plan_mode_measures_and_touches_nothing(void **state)
     arena_init_counting(&count, "plan");
     // One linear layer of a 175B model at a batch of 3.2M tokens: addresses of a counting arena.
     const int64_t rows = 3200000, in = 12288, out = 4 * in;
-    MatmulArgs    a = {.M = rows, .N = out, .K = in, .lda = in, .ldb = in, .ldc = out, .trans_b = true};
+    MatmulArgs    a = {
+           .M = rows, .N = out, .K = in, .lda = in, .ldb = in, .ldc = out, .trans_b = true};
     a.ab_dtype = a.c_dtype = DTYPE_BF16;
     a.A                    = arena_alloc(&count, (size_t)(rows * in) * 2);
     a.B                    = arena_alloc(&count, (size_t)(out * in) * 2);
@@ -415,7 +436,8 @@ static void plan_mode_measures_and_touches_nothing(void **state)
     assert_int_equal(plan.calls, 2);
     assert_true(plan.flops == 2.0 * 3200000 * 12288 * 49152);
     assert_true(plan.matmul_flops == plan.flops);
-    assert_true(plan.bytes == 2.0 * (3200000.0 * 12288 + 49152.0 * 12288 + 3200000.0 * 49152) + 6 * 3200000.0);
+    assert_true(plan.bytes ==
+                2.0 * (3200000.0 * 12288 + 49152.0 * 12288 + 3200000.0 * 49152) + 6 * 3200000.0);
 }
 
 static bool picky(const CastArgs *a, const OpCtx *cx, const char **why)

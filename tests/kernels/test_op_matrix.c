@@ -44,7 +44,8 @@ static bool seen(char names[256], const char *impl)
 }
 
 // Same case, other thread counts and once more: equal bits.
-static bool repeats(const Case *first, OpId op, int variant, const Mix *m, OpBackend *b, char why[512])
+static bool repeats(const Case *first, OpId op, int variant, const Mix *m, OpBackend *b,
+                    char why[512])
 {
     static const int threads[] = {1, 2, 3, 3};
     bool             same      = true;
@@ -122,8 +123,8 @@ static void every_implementation_matches_its_reference(void **state)
                 assert_int_equal(ops_force(&forced->ops, ops_name((OpId)op), impl, NULL), ERR_NONE);
                 int       served = 0;
                 const int bad    = all_cases((OpId)op, forced, t, &served);
-                print_message("%-12s %-14s %-12s %3d cases, %d failed\n", b->name, ops_name((OpId)op),
-                              impl, served, bad);
+                print_message("%-12s %-14s %-12s %3d cases, %d failed\n", b->name,
+                              ops_name((OpId)op), impl, served, bad);
                 failed += bad + (served == 0);
             }
         }

@@ -94,7 +94,8 @@ static void attention_equals_pytorch(void **state)
     assert_int_equal(attention_fwd_ref(&f, NULL, NULL), ERR_NONE);
     close_to("out", out, golden_att_out, T * C, 2e-7);
     close_to("lse", lse, golden_att_lse, H * T, 2e-7);
-    AttentionBwdArgs b = {.dq = dq, .dk = dk, .dv = dv, .dout = golden_att_dout, .out = out, .lse = lse};
+    AttentionBwdArgs b = {
+        .dq = dq, .dk = dk, .dv = dv, .dout = golden_att_dout, .out = out, .lse = lse};
     b.q                = golden_att_q;
     b.k                = golden_att_k;
     b.v                = golden_att_v;

@@ -44,11 +44,14 @@ static double inner(const float *a, const float *b, int n)
     return s;
 }
 
-static void fill(float *x, int n, uint32_t tensor, double scale) { rng_fill_normal(x, n, 42, tensor, scale); }
+static void fill(float *x, int n, uint32_t tensor, double scale)
+{
+    rng_fill_normal(x, n, 42, tensor, scale);
+}
 
 #define MUST(call) assert_int_equal((call), ERR_NONE)
 
-// ---- embedding ------------------------------------------------------------------------------------
+// ---- embedding --------------------------------------------------------------------------------
 
 enum { EN = 6, ET = 3, EC = 5, EV = 4, ES = 2 };
 
@@ -98,7 +101,7 @@ static void embedding_bwd_is_the_slope(void **state)
     check("dwtt", e.wtt, dwtt, ES * EC, embedding_loss, &e);
 }
 
-// ---- layernorm ------------------------------------------------------------------------------------
+// ---- layernorm --------------------------------------------------------------------------------
 
 enum { LN = 4, LNT = 2, LC = 7 };
 
@@ -128,7 +131,8 @@ static void layernorm_bwd_is_the_slope_with_residual_and_dropout(void **state)
         fill(s.bias, LC, 4, 1);
         fill(s.r_out, LN * LC, 5, 1);
         fill(s.r_resid, LN * LC, 6, 1);
-        s.a = (LayernormFwdArgs){.out = s.out, .resid_out = s.resid, .mean = s.mean, .rstd = s.rstd};
+        s.a =
+            (LayernormFwdArgs){.out = s.out, .resid_out = s.resid, .mean = s.mean, .rstd = s.rstd};
         s.a.x      = s.x;
         s.a.add    = s.add;
         s.a.weight = s.weight;
@@ -137,7 +141,8 @@ static void layernorm_bwd_is_the_slope_with_residual_and_dropout(void **state)
         s.a.T      = LNT;
         s.a.C      = LC;
         s.a.eps    = 1e-5f;
-        s.a.drop   = (DropoutSpec){.p = rates[i], .seed = 5, .sample = sample, .layer = 1, .site = RNG_DROP_MLP};
+        s.a.drop   = (DropoutSpec){
+              .p = rates[i], .seed = 5, .sample = sample, .layer = 1, .site = RNG_DROP_MLP};
         (void)norm_loss(&s);
         float dx[LN * LC], dadd[LN * LC], dweight[LC], dbias[LC];
         memcpy(dx, s.r_resid, sizeof dx); // dresid_in may be dresid
@@ -160,7 +165,7 @@ static void layernorm_bwd_is_the_slope_with_residual_and_dropout(void **state)
     }
 }
 
-// ---- an MLP of two products -----------------------------------------------------------------------
+// ---- an MLP of two products -------------------------------------------------------------------
 
 enum { MR = 3, MI = 4, MF = 6, MO = 5 }; // rows, in, feed-forward, out
 
@@ -170,8 +175,8 @@ typedef struct Mlp {
     Activation act;
 } Mlp;
 
-static MatmulArgs product(void *C, const void *A, const void *B, int64_t M, int64_t N, int64_t K, bool ta,
-                          bool tb)
+static MatmulArgs product(void *C, const void *A, const void *B, int64_t M, int64_t N, int64_t K,
+                          bool ta, bool tb)
 {
     MatmulArgs a = {.C = C, .A = A, .B = B, .M = M, .N = N, .K = K, .trans_a = ta, .trans_b = tb};
     a.lda        = ta ? M : K;
@@ -229,7 +234,7 @@ static void matmul_epilogues_give_the_slopes_of_an_mlp(void **state)
     }
 }
 
-// ---- attention ------------------------------------------------------------------------------------
+// ---- attention --------------------------------------------------------------------------------
 
 enum { AB = 2, AH = 2, AT = 5, AD = 3, AC = AH * AD, ANQ = AB * AT * 3 * AC, ANO = AB * AT * AC };
 
@@ -256,8 +261,9 @@ static void attention_bwd_is_the_slope(void **state)
         bool    causal, segments;
         int64_t window;
         float   p;
-    } cases[] = {{false, false, 0, 0}, {true, false, 0, 0},   {true, false, 2, 0},  {false, true, 0, 0},
-                 {true, true, 0, 0},   {true, false, 0, 0.3f}, {true, true, 2, 0.3f}, {false, false, 3, 0.5f}};
+    } cases[] = {{false, false, 0, 0},  {true, false, 0, 0},    {true, false, 2, 0},
+                 {false, true, 0, 0},   {true, true, 0, 0},     {true, false, 0, 0.3f},
+                 {true, true, 2, 0.3f}, {false, false, 3, 0.5f}};
     for (int i = 0; i < (int)LT_COUNT(cases); i++) {
         Attention s;
         fill(s.qkv, ANQ, 1, 1);
@@ -278,7 +284,8 @@ static void attention_bwd_is_the_slope(void **state)
         f->mask.window           = cases[i].window;
         if (cases[i].segments) f->mask.seg_lo = lo;
         if (cases[i].segments) f->mask.seg_hi = hi;
-        f->drop = (DropoutSpec){.p = cases[i].p, .seed = 9, .sample = sample, .site = RNG_DROP_ATTENTION};
+        f->drop =
+            (DropoutSpec){.p = cases[i].p, .seed = 9, .sample = sample, .site = RNG_DROP_ATTENTION};
         (void)attention_loss(&s);
         float d[ANQ];
         for (int k = 0; k < ANQ; k++) d[k] = NAN;
@@ -303,7 +310,7 @@ static void attention_bwd_is_the_slope(void **state)
     }
 }
 
-// ---- cross entropy --------------------------------------------------------------------------------
+// ---- cross entropy ----------------------------------------------------------------------------
 
 enum { CN = 4, CV = 6, CVP = 8 };
 
@@ -342,7 +349,7 @@ static void cross_entropy_gradient_is_the_slope(void **state)
     check("dlogits", s.x, d, CN * CVP, ce_loss, &s); // padding included: slope 0
 }
 
-// ---- dropout --------------------------------------------------------------------------------------
+// ---- dropout ----------------------------------------------------------------------------------
 
 typedef struct Drop {
     float       x[12], y[12], r[12];

@@ -1,8 +1,8 @@
 // naive.h -- turns the reference implementations into their single-precision twins.
 //
-// kernels/ref/*.c is compiled a second time with this file in front (-include): every `double` in it
-// becomes `float`, every name_ref becomes name_naive. What comes out is the plainest computation in
-// the precision the fast kernels have, and its error is the yardstick for theirs (op_harness.h).
+// kernels/ref/*.c is compiled a second time with this file in front (-include): every `double` in
+// it becomes `float`, every name_ref becomes name_naive. What comes out is the plainest computation
+// in the precision the fast kernels have; its error is the yardstick for theirs (op_harness.h).
 //
 // SPDX-License-Identifier: MIT
 #pragma once

@@ -221,7 +221,8 @@ static double excess(const Tensor *t, double got, double want)
     return fmax(fabs(got - want) - ulp(t, want), 0);
 }
 
-static bool tensor_matches(const Tensor *got, const Tensor *want, const Tensor *naive, char why[512])
+static bool tensor_matches(const Tensor *got, const Tensor *want, const Tensor *naive,
+                           char why[512])
 {
     double  scale = 0, naive_worst = 0, worst = -1;
     int64_t at_r = 0, at_k = 0;

@@ -1,17 +1,18 @@
 // op_harness.h -- runs one op with hostile memory around it and compares it with its reference.
 //
-// A Case is one call: an Args struct and its tensors. It is built by a function of (variant, element
-// types, seed), so building it again gives the same inputs; one Case is made for the reference, one
-// for the naive single-precision twin (naive.h), one for each implementation under test.
+// A Case is one call: an Args struct and its tensors. It is built by a function of (variant,
+// element types), so building it again gives the same inputs; one Case is made for the reference,
+// one for the naive single-precision twin (naive.h), one for each implementation under test.
 //
-//     block of a tensor     | guard | [skew] row 0 | NaN padding | row 1 | NaN padding ... | guard |
+//     block of a tensor   | guard | [skew] row 0 | NaN padding | row 1 | NaN padding ... | guard |
 //
 // What every run checks
 //   (1) guards, padding and inputs are untouched; the Args struct, too
 //   (2) outputs start as NaN (assign) or as numbers (accumulate) and match the reference
 //   (3) scratch of exactly the size that plan mode asked for, full of NaN, guarded
 //
-// Tolerance: error beyond one rounding of the output type <= 2 x the naive twin's + floor x max|want|.
+// Tolerance: error beyond one rounding of the output type
+//            <= 2 x the naive twin's + floor x max |want|.
 //
 // Memory of a case comes from its device, so that a GPU backend runs through the same code.
 //
@@ -78,7 +79,8 @@ Status cast_naive(const CastArgs *a, OpCtx *cx, Err *err);
 // The cases of an op: tests/kernels/op_cases.c.
 const CaseTable *case_table(OpId op);
 const Mix       *case_mix(int i); // NULL behind the last
-void case_build(Case *c, OpId op, int variant, const Mix *m, Device *d); // the seed is the variant's
+void             case_build(Case *c, OpId op, int variant, const Mix *m,
+                            Device *d); // the seed is the variant's
 void case_free(Case *c);
 
 // For builders: a tensor [rows, cols] with row stride ld, normal values times `scale` (in, inout).
