@@ -43,6 +43,8 @@ static const Command commands[] = {
      "  lathe convert --from=DIR --to=DIR [--dtype=bf16] [--max_shard_mb=N] [--tie=true|false]\n"},
     {"ops", C_OPS, true, "the op table: which implementation each op would use here",
      "  lathe ops [--cpu.isa=NAME] [--ops.NAME=IMPL]\n"},
+    {"bench", C_BENCH, true, "speed of each op here, beside what the machine allows",
+     "  lathe bench [OP] [--threads=N] [--cpu.isa=NAME] [--ops.NAME=IMPL] [--json]\n"},
 };
 
 static Status run_command(OptionCommand bit, Options *o, Err *err)
@@ -57,6 +59,7 @@ static Status run_command(OptionCommand bit, Options *o, Err *err)
     case C_PLAN: return cmd_plan(o, err);
     case C_CONVERT: return cmd_convert(o, err);
     case C_OPS: return cmd_ops(o, err);
+    case C_BENCH: return cmd_bench(o, err);
     default: return err_set(err, ERR_USAGE, "no such command");
     }
 }

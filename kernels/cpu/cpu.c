@@ -105,3 +105,17 @@ int cpu_list(const char *names[8])
         if (rows[i].can()) names[count++] = rows[i].name;
     return count;
 }
+
+double cpu_peak(const char *isa, int threads, double seconds)
+{
+    const CpuIsa *rows;
+    const int     n = cpu_isa_rows(&rows);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(rows[i].name, isa) != 0 || !rows[i].can()) continue;
+        double sum = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : sum)
+        sum += rows[i].peak(seconds);
+        return sum;
+    }
+    return 0;
+}

@@ -24,4 +24,8 @@ LT_C_BEGIN
 LT_MUST_CHECK Status cpu_open(Ops *ops, const char *wish, CpuChoice *out, Err *err);
 // The names this machine can run, best last; returns how many.
 int cpu_list(const char *names[8]);
+// FLOP/s of `threads` threads in register loops of that instruction set (f32 multiply-adds; the bf16
+// engine's own products for avx512_bf16 and amx), for about `seconds`. 0: not one that this machine
+// can run. For amx cpu_open must have opened it.
+double cpu_peak(const char *isa, int threads, double seconds);
 LT_C_END
