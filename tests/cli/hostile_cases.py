@@ -171,7 +171,7 @@ FILES = [
     ("model is a text file", (1, 3), ["data.txt"], lambda w: w.generate(w.text)),
     ("folder without a model", (1, 3), ["data-tok"], lambda w: w.generate(w.tok)),
     ("inspect of nothing", (1,), ["nowhere"], lambda w: (("inspect", w.dir + "/nowhere"), {})),
-    ("inspect of a text", (1, 3), ["data.txt"], lambda w: (("inspect", w.text), {})),
+    ("inspect of a text", (1, 2, 3), ["data.txt"], lambda w: (("inspect", w.text), {})),
     ("init_from absent", (1,), ["nowhere"], lambda w: w.train(init_from=w.dir + "/nowhere")),
 ]
 
@@ -202,7 +202,7 @@ SAFETENSORS = [
     ("unknown element type", [WTE, "F99"], lambda h, b: safe_join(with_entry(h, WTE, dtype="F99"), b)),
     ("integers for weights", [WTE], lambda h, b: safe_join(with_entry(h, WTE, dtype="I32"), b)),
     ("missing tensor", [QKV.split("transformer.")[1]], lambda h, b: without(h, b, QKV)),
-    ("renamed tensor", ["h.1.attn.c_attn.wait"], lambda h, b: safe_join(
+    ("renamed tensor", [QKV.split("transformer.")[1]], lambda h, b: safe_join(
         rename_key(h, QKV, "transformer.h.1.attn.c_attn.wait"), b)),
     ("tensor of a layer too many", ["h.2.ln_1.bias"], lambda h, b: safe_join(
         {**h, "transformer.h.2.ln_1.bias": dict(dtype="F32", shape=[1], data_offsets=[len(b), len(b) + 4])}, b + b"\0" * 4)),
@@ -242,11 +242,11 @@ DATA = [
         data=w.bad_data(lambda b: put(b, 8, struct.pack("<i", -5))))),
     ("truncated shard", (3,), [], lambda w: w.train(data=w.bad_data(lambda b: b[:-101]))),
     ("shard of a header's half", (3,), [], lambda w: w.train(data=w.bad_data(lambda b: b[:500]))),
-    ("id outside the vocabulary", (3,), ["60000"], lambda w: w.train(
-        data=w.bad_data(lambda b: put(b, 1024 + 2 * 100, struct.pack("<H", 60000))))),
+    ("ids outside the vocabulary", (3,), ["60000"], lambda w: w.train(
+        data=w.bad_data(lambda b: b[:1024] + struct.pack("<H", 60000) * (len(b) // 2 - 512)))),
     ("data smaller than a block", (1, 2, 3), ["block"], lambda w: w.train(block_size=100000)),
     ("vocabulary smaller than the data's", (2, 3), ["vocab"], lambda w: w.train(vocab_size=3)),
-    ("empty text to learn from", (1, 2, 3), ["empty"], lambda w: (("tokenizer", "train"), dict(
+    ("empty text to learn from", (1, 2, 3), ["no text"], lambda w: (("tokenizer", "train"), dict(
         input=write(w.new("e") + ".txt", ""), type="bpe", vocab_size=300, out=w.new("out")))),
     ("empty text for data", (1, 2, 3), [], lambda w: (("data",), dict(
         input=write(w.new("e") + ".txt", ""), tokenizer=w.tok, out=w.new("out")))),

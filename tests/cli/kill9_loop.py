@@ -21,7 +21,7 @@ from lathe_run import (char_data, check, complete_steps, finish, kill9, main, ma
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 8
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
 sys.argv = sys.argv[:1]
-STEPS = 150
+STEPS, KILLS_A_RUN = 150, 4
 
 
 def saving(run_dir):
@@ -52,8 +52,8 @@ def test_kill9_loop(folder):
                        keep=(3, 2, 0)[number % 3], save_async=("true", "false")[number // 2 % 2])
         whole, run_dir = os.path.join(folder, f"whole-{number}"), os.path.join(folder, f"run-{number}")
         ok("train", data=data, run=whole, **options)
-        newest, ended = -1, False
-        while not ended and killed < ROUNDS:
+        newest, ended, here = -1, False, killed
+        while not ended and killed < ROUNDS and killed < here + KILLS_A_RUN:
             p = start("train", data=data, run=run_dir, **options)
             r = kill_somewhere(p, run_dir, rng)
             ended = r.code == 0

@@ -32,6 +32,10 @@ BIN = os.path.abspath(os.environ.get("LATHE_BIN") or os.path.join(SOURCE, "build
 SHARED = os.path.normpath(os.environ.get("LATHE_SHARED") or os.path.join(SOURCE, "..", "shared"))
 
 
+# Threads that spin while they wait are many times slower on a machine that is busy with other tests.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
 class Failed(Exception):
     pass
 
