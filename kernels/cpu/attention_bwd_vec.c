@@ -66,23 +66,32 @@ static void gradients(const BwdBuf *f, const AttBlock *blk, int v, int64_t j, fl
     }
 }
 
+// One product at a time over all groups of four keys, so that its right side stays in L1.
 static void key_block(const BwdBuf *f, const AttBlock *blk, int64_t k0, int64_t k1, int64_t D,
                       const VecDrop *drop, uint32_t row)
 {
-    const int64_t Dp = att_up(D, VL);
-    for (int64_t j = k0; j < k1; j += ATT_M) {
-        const AttLanes l = att_lanes(blk, j);
-        if (l.count == 0) continue;
-        const int64_t q0 = l.first * VL, n = l.count * VL, at = j * Dp;
-        float        *p = f->p + (j - k0) * ATT_Q + q0, *g = f->g + (j - k0) * ATT_Q + q0;
-        att_rows(l.count, ATT_SET, D, f->k + at, Dp, 1, f->qt + q0, ATT_Q, p, ATT_Q, NULL);
-        att_rows(l.count, ATT_SET, D, f->v + at, Dp, 1, f->ot + q0, ATT_Q, g, ATT_Q, NULL);
-        for (int v = 0; v < l.count; v++)
-            gradients(f, blk, l.first + v, j, p + v * VL, g + v * VL, drop,
-                      row + (uint32_t)((l.first + v) * VL));
-        att_rows(Dp / VL, ATT_ADD, n, p, ATT_Q, 1, f->o + q0 * Dp, Dp, f->dv + at, Dp, NULL);
-        att_rows(Dp / VL, ATT_ADD, n, g, ATT_Q, 1, f->q + q0 * Dp, Dp, f->dk + at, Dp, NULL);
+    const int64_t Dp = att_up(D, VL), groups = (k1 - k0) / ATT_M;
+    AttLanes      l[ATT_K / ATT_M];
+    for (int64_t r = 0; r < groups; r++) {
+        l[r] = att_lanes(blk, k0 + r * ATT_M);
+        att_rows(l[r].count, ATT_SET, D, f->k + (k0 + r * ATT_M) * Dp, Dp, 1, f->qt + l[r].first * VL,
+                 ATT_Q, f->p + r * ATT_M * ATT_Q + l[r].first * VL, ATT_Q, NULL);
     }
+    for (int64_t r = 0; r < groups; r++)
+        att_rows(l[r].count, ATT_SET, D, f->v + (k0 + r * ATT_M) * Dp, Dp, 1, f->ot + l[r].first * VL,
+                 ATT_Q, f->g + r * ATT_M * ATT_Q + l[r].first * VL, ATT_Q, NULL);
+    for (int64_t r = 0; r < groups; r++)
+        for (int v = l[r].first; v < l[r].first + l[r].count; v++)
+            gradients(f, blk, v, k0 + r * ATT_M, f->p + r * ATT_M * ATT_Q + v * VL,
+                      f->g + r * ATT_M * ATT_Q + v * VL, drop, row + (uint32_t)(v * VL));
+    for (int64_t r = 0; r < groups; r++)
+        att_rows(l[r].count ? Dp / VL : 0, ATT_ADD, l[r].count * VL,
+                 f->p + r * ATT_M * ATT_Q + l[r].first * VL, ATT_Q, 1, f->o + l[r].first * VL * Dp, Dp,
+                 f->dv + (k0 + r * ATT_M) * Dp, Dp, NULL);
+    for (int64_t r = 0; r < groups; r++)
+        att_rows(l[r].count ? Dp / VL : 0, ATT_ADD, l[r].count * VL,
+                 f->g + r * ATT_M * ATT_Q + l[r].first * VL, ATT_Q, 1, f->q + l[r].first * VL * Dp, Dp,
+                 f->dk + (k0 + r * ATT_M) * Dp, Dp, NULL);
     for (int r = 0; r < ATT_Q / ATT_M; r++) {
         const int64_t j0 = LT_MAX(k0, blk->row[r].lo), j1 = LT_MIN(k1, blk->row[r].hi);
         if (j0 >= j1) continue;

@@ -23,6 +23,7 @@ enum {
     ATT_V = ATT_Q / VL, // lane vectors in a block of queries
     ATT_M = 4,          // rows of a tile
     ATT_N = LATHE_VB == 64 ? 4 : 2, // vectors of a tile: what the registers hold
+    ATT_AHEAD = 12,     // rows fetched ahead while packing
 };
 
 LT_INLINE int64_t att_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -82,10 +83,14 @@ LT_INLINE void att_rows(int64_t vectors, AttMode mode, int64_t K, const float *A
 LT_INLINE void att_pack(float *dst, int64_t np, const void *src, DType t, int64_t at, int64_t ld,
                         int64_t n, int64_t D, float scale)
 {
-    const int64_t Dp = att_up(D, VL);
-    for (int64_t r = 0; r < n; r++)
+    const int64_t Dp = att_up(D, VL), es = t == DTYPE_F32 ? 4 : 2;
+    for (int64_t r = 0; r < n; r++) {
+        // Rows lie pages apart, where the hardware does not look ahead.
+        const char *ahead = (const char *)src + (at + LT_MIN(r + ATT_AHEAD, n - 1) * ld) * es;
+        for (int64_t byte = 0; byte < D * es; byte += 64) __builtin_prefetch(ahead + byte);
         for (int64_t d = 0; d < D; d += VL)
             vec_store(dst + r * Dp + d, vec_load_as_n(src, t, at + r * ld + d, D - d, 0) * scale);
+    }
     memset(dst + n * Dp, 0, (size_t)((np - n) * Dp) * sizeof *dst);
 }
 // dst[Dp][ATT_Q] = the transpose of src[ATT_Q][Dp].
@@ -94,8 +99,10 @@ LT_INLINE void att_turn(float *dst, const float *src, int64_t Dp)
     for (int64_t q = 0; q < ATT_Q; q += VL)
         for (int64_t d = 0; d < Dp; d += VL) {
             VecF r[VL];
+#pragma GCC unroll 16
             for (int i = 0; i < VL; i++) r[i] = vec_load(src + (q + i) * Dp + d);
             gemm_transpose(r);
+#pragma GCC unroll 16
             for (int i = 0; i < VL; i++) vec_store(dst + (d + i) * ATT_Q + q, r[i]);
         }
 }

@@ -62,9 +62,13 @@ LT_INLINE void vec_store_n(float *p, VecF v, int64_t n)
 
 LT_INLINE float vec_sum(VecF v)
 {
-    float a[4] = {0};
-    for (int i = 0; i < VL; i++) a[i % 4] += v[i];
-    return (a[0] + a[2]) + (a[1] + a[3]);
+    float a = v[0] + v[1], b = v[2] + v[3];
+#pragma GCC unroll 4
+    for (int i = 4; i < VL; i += 4) {
+        a += v[i] + v[i + 1];
+        b += v[i + 2] + v[i + 3];
+    }
+    return a + b;
 }
 
 // ---- bf16 and f16 bit patterns; results equal bf16_from_f32, f16_to_f32, ... of dtype.h ----
