@@ -1,0 +1,28 @@
+// vec_math_isa.h -- the functions of vmath.h, vec_simd.h and vec_rng.h of one instruction set, on arrays.
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <stdint.h>
+#include "kernels/ops/dropout.h"
+
+typedef enum VecFn {
+    VEC_EXP,
+    VEC_EXP_NEG,
+    VEC_TANH,
+    VEC_GELU_TANH,
+    VEC_GELU_ERF,
+    VEC_DGELU_TANH,
+    VEC_DGELU_ERF,
+    VEC_FN_COUNT
+} VecFn;
+
+typedef struct VecMathIsa {
+    const char *isa;
+    void (*apply)(VecFn f, float *y, const float *x, int64_t n);         // n: a multiple of 16
+    void (*to_half)(uint16_t *bf16, uint16_t *f16, const float *x, int64_t n); // the same
+    void (*from_half)(float *bf16, float *f16, const uint16_t *h, int64_t n);  // the same
+    void (*philox)(uint32_t *columns, uint32_t *rows, const DropoutSpec *d, uint32_t head, uint32_t row,
+                   uint32_t col4); // 64 words each: 16 column blocks; 4 columns of 16 rows, [column][row]
+} VecMathIsa;
+
+extern const VecMathIsa vec_math_baseline, vec_math_avx2, vec_math_avx512;
