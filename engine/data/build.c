@@ -18,10 +18,9 @@
 
 enum { WIDE_VOCAB = 65535, STAGE_RUN = 4096 };
 
-// A staged token is its id and two marks; ids are below 2^30.
+// A staged token is its id and a mark; ids are below 2^31.
 #define STAGE_PROMPT ((uint32_t)1 << 31) // does not count under loss.mask=completion
-#define STAGE_END    ((uint32_t)1 << 30) // the end token we put there: stands for no text
-#define STAGE_ID     (STAGE_END - 1)
+#define STAGE_ID     (STAGE_PROMPT - 1)
 #define STAGE_NAME   "staging.ids"
 
 typedef struct StagedDocument {
@@ -96,7 +95,6 @@ static Status stage_document(Builder *b, const EncodedDocument *e, Err *err)
         for (int64_t k = 0; k < n; k++) {
             run[k] = (uint32_t)e->ids.id[i + k];
             if (i + k < e->prompt_ids) run[k] |= STAGE_PROMPT;
-            if (i + k == e->ids.n - 1 && b->end_token >= 0) run[k] |= STAGE_END;
         }
         TRY(file_write(&b->stage, run, (size_t)n * sizeof *run, err));
         i += n;
@@ -118,12 +116,12 @@ static Status put_staged(SplitWriter *w, const uint32_t *staged, int64_t from, i
     return ERR_NONE;
 }
 
+// Of tokens inside a document, before its end token.
 static int64_t text_bytes_of(const Builder *b, const uint32_t *staged, int64_t from, int64_t to)
 {
     int64_t sum = 0;
     for (int64_t i = from; i < to; i++) {
         size_t n = 0;
-        if (staged[i] & STAGE_END) continue;
         if (tokenizer_token(b->tokenizer, (int32_t)(staged[i] & STAGE_ID), &n)) sum += (int64_t)n;
     }
     return sum;

@@ -164,6 +164,32 @@ static void twenty_documents_are_split_by_document(void **state)
     }
 }
 
+// A corpus that repeats with the stretch must not put always the same kind into validation.
+static void validation_documents_are_not_always_the_same_in_their_stretch(void **state)
+{
+    const Kit     *kit = *state;
+    TestDir        d   = test_dir();
+    const TestPath in  = documents(&d, "in.jsonl", 400);
+    const TestPath out = test_path(&d, "out");
+    DataBuild      how = plan(in.s, out.s); // val_fraction 0.1: stretches of ten
+    DataMeta       m   = build(&how, kit->bpe);
+    Buf            got = {0};
+    bool           place[10] = {false};
+    int            places    = 0, stretch = 0;
+    text_of(out.s, 1, kit->bpe, &got);
+    for (const char *p = got.data; *p; p += strcspn(p, "|") + 1) {
+        const int i = atoi(p + 1);
+        assert_int_equal(i / 10, stretch++);
+        places += !place[i % 10];
+        place[i % 10] = true;
+    }
+    assert_int_equal(stretch, 40);
+    assert_true(places >= 7);
+    buf_free(&got);
+    data_meta_free(&m);
+    test_dir_remove(&d);
+}
+
 // shard_tokens and threads change files, never tokens; and the same input makes the same bytes.
 static void result_does_not_depend_on_shards_or_threads(void **state)
 {
@@ -411,6 +437,22 @@ static void failures_are_clear_and_leave_nothing(void **state)
         }
 }
 
+static void folder_that_cannot_be_made_is_an_error(void **state)
+{
+    const Kit     *kit = *state;
+    TestDir        d   = test_dir();
+    const TestPath in  = test_file(&d, "a.txt", "the fox", 7);
+    const TestPath out = test_path(&d, "a.txt/out");
+    DataBuild      how = plan(in.s, out.s);
+    DataBuilt      built;
+    Err            err = {0};
+    expect_error(data_build(&how, kit->bpe, &built, &err), &err, ERR_IO, "a.txt");
+    how.out = in.s; // a file, not a folder
+    expect_error(data_build(&how, kit->bpe, &built, &err), &err, ERR_IO, "Not a directory");
+    assert_true(file_exists(in.s));
+    test_dir_remove(&d);
+}
+
 static void folder_with_content_is_left_alone(void **state)
 {
     const Kit *kit = *state;
@@ -468,6 +510,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_documents_are_split_at_the_end_of_the_stream),
         cmocka_unit_test(twenty_documents_are_split_by_document),
+        cmocka_unit_test(validation_documents_are_not_always_the_same_in_their_stretch),
         cmocka_unit_test(result_does_not_depend_on_shards_or_threads),
         cmocka_unit_test(prompts_are_masked_and_text_is_not),
         cmocka_unit_test(prompts_are_masked_in_both_splits),
@@ -475,6 +518,7 @@ int main(void)
         cmocka_unit_test(special_tokens_are_plain_text_unless_asked),
         cmocka_unit_test(folder_serves_a_stream_and_its_tokenizer),
         cmocka_unit_test(failures_are_clear_and_leave_nothing),
+        cmocka_unit_test(folder_that_cannot_be_made_is_an_error),
         cmocka_unit_test(folder_with_content_is_left_alone),
         cmocka_unit_test(large_document_is_one_document),
     };
