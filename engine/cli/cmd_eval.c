@@ -86,11 +86,11 @@ static Status run(const Options *o, const Loaded *m, Backend *b, Err *err)
 {
     const bool    given = options_given(o, OPT_block_size);
     const int64_t block = given ? LT_MIN(o->block_size, m->c.n_positions) : m->c.n_positions;
-    const bool    one   = !o->data[0]; // texts go through one at a time
+    const bool    tasks = o->choices[0] || o->lastword[0]; // one question at a time
     Tokenizer    *t     = NULL;
     Evaluator     e     = {0};
-    Status        st    = one ? model_tokenizer(&t, o, m, err) : ERR_NONE;
-    if (st == ERR_NONE) st = evaluator_open(&e, m, b, one ? 1 : o->batch_size, block, err);
+    Status        st    = o->data[0] ? ERR_NONE : model_tokenizer(&t, o, m, err);
+    if (st == ERR_NONE) st = evaluator_open(&e, m, b, tasks ? 1 : o->batch_size, block, err);
     if (st == ERR_NONE) {
         if (o->data[0])
             st = eval_data(o, &e, err);

@@ -125,12 +125,13 @@ Status evaluate_text(Evaluator *e, const Tokenizer *t, const char *text, size_t 
         if (ids.id[i] >= e->m->c.vocab_size)
             st = err_set(err, ERR_USAGE, "token id %d, but the model's vocabulary has %lld", ids.id[i],
                          (long long)e->m->c.vocab_size);
-    for (int64_t i = 0; i + 1 < ids.n && st == ERR_NONE; i += e->block) {
-        const int64_t T = LT_MIN(e->block, ids.n - 1 - i);
-        double        nats = 0;
-        st = evaluate_row(e, T, ids.id + i, ids.id + i + 1, &nats, err);
-        out->nats += nats;
-        out->counted += T;
+    const int64_t n = ids.n - 1; // targets
+    for (int64_t i = 0; i < n && st == ERR_NONE;) { // whole windows together, then the rest
+        const int64_t T = LT_MIN(e->block, n - i), B = LT_MAX(1, LT_MIN(e->batch, (n - i) / T));
+        st = run_batch(e, B, T, ids.id + i, ids.id + i + 1, NULL, NULL, err);
+        for (int64_t k = 0; k < B * T && st == ERR_NONE; k++) out->nats += (double)e->loss[k];
+        out->counted += B * T;
+        i += B * T;
     }
     if (st == ERR_NONE) {
         size_t first;

@@ -257,9 +257,10 @@ static Status embed(Model *m, OpCtx *cx, const ModelBatch *b, void *x, bool trai
 }
 
 // One layer. `add` is the previous layer's MLP output, still to be added to x_in (NULL: x_in is the
-// stream itself, in m->layer[l].x). Leaves this layer's MLP output in m->tmp.
+// stream itself, in m->layer[l].x). Leaves this layer's MLP output in m->tmp, unless it is computed
+// `again` for the backward pass, which has no use for it.
 static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l, const void *x_in,
-                            const void *add, bool train, Err *err)
+                            const void *add, bool train, bool again, Err *err)
 {
     const ModelConfig  *c = &m->c;
     const LayerOffsets *o = &m->params->layer;
@@ -320,8 +321,11 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
     fc.aux        = a->fch;
     TRY(op_matmul(cx, &fc, err));
 
-    MatmulArgs mlp = linear(m, m->tmp, a->fcg, weight(&w, o->mlp_w), weight(&w, o->mlp_b), N, F, C);
-    TRY(op_matmul(cx, &mlp, err));
+    if (!again) {
+        MatmulArgs mlp =
+            linear(m, m->tmp, a->fcg, weight(&w, o->mlp_w), weight(&w, o->mlp_b), N, F, C);
+        TRY(op_matmul(cx, &mlp, err));
+    }
     weights_give(&m->weights, (int)l + 1);
     return ERR_NONE;
 }
@@ -335,7 +339,7 @@ static Status trunk(Model *m, OpCtx *cx, const ModelBatch *b, bool train, Err *e
     TRY(embed(m, cx, b, m->layer[0].x, train, err));
     const void *x = m->layer[0].x, *add = NULL;
     for (int64_t l = 0; l < c->n_layer; l++) {
-        TRY(layer_forward(m, cx, b, l, x, add, train, err));
+        TRY(layer_forward(m, cx, b, l, x, add, train, false, err));
         x   = m->layer[l].y;
         add = m->tmp;
     }
@@ -588,7 +592,7 @@ Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, float loss_scal
                       err));
     weights_give(&m->weights, last);
     for (int64_t l = c->n_layer - 1; l >= 0; l--) {
-        if (m->o.recompute) TRY(layer_forward(m, cx, b, l, m->layer[l].x, NULL, true, err));
+        if (m->o.recompute) TRY(layer_forward(m, cx, b, l, m->layer[l].x, NULL, true, true, err));
         TRY(layer_backward(m, cx, b, l, first, err));
     }
     return embed_backward(m, cx, b, first, err);

@@ -161,7 +161,7 @@ static Status announce(Run *r, Err *err)
     const int64_t  todo = LT_MAX(0, o->max_steps - r->state.step);
     // Products run at the probe's rate; the rest of a step takes about a third as long again.
     const double a_step = 1.35 * r->trainer.plan.matmul_flops_a_step / r->matmul_rate;
-    progress_count(r->matmul_rate, rate);
+    train_si(r->matmul_rate, rate);
     progress_duration(a_step * (double)todo, time);
     progress_count((double)r->info.tokens, tokens);
     log_note("%s %s", r->resumed_from[0] ? "going on with" : "run", o->run);

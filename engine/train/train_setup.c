@@ -5,7 +5,7 @@
 #include "engine/report/progress.h"
 
 #include <inttypes.h>
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -86,6 +86,20 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
                          o->max_steps, o->decay_steps, err);
 }
 
+void train_si(double n, char out[32])
+{
+    static const char prefix[] = " kMGTPEZY";
+    size_t            i        = 0;
+    while (n >= 999.95 && i + 2 < sizeof prefix) {
+        n /= 1000;
+        i++;
+    }
+    if (i)
+        snprintf(out, 32, "%.1f %c", n, prefix[i]);
+    else
+        snprintf(out, 32, "%.0f ", n);
+}
+
 static Status parts_text(const Arena *a, Buf *out, Err *err)
 {
     for (int i = 0; i < a->n_part; i++) {
@@ -102,8 +116,8 @@ Status train_setup_text(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *
     const ModelConfig *c = &s->model;
     char               count[32], per_token[32], a_step[32], total[32], scratch[32];
     progress_count((double)p->n_params, count);
-    progress_count(p->flops_a_token, per_token);
-    progress_count(p->flops_a_step, a_step);
+    train_si(p->flops_a_token, per_token);
+    train_si(p->flops_a_step, a_step);
     progress_bytes((double)p->total_bytes, total);
     progress_bytes((double)p->scratch_bytes, scratch);
     TRY(buf_printf(out, err,

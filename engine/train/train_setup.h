@@ -16,6 +16,8 @@ LT_MUST_CHECK Status train_setup(TrainSetup *s, const ModelConfig *c, const Opti
                                  const Device *device, int ranks, Err *err);
 // Parameters, tokens a step, memory by part, FLOPs: one fact a line, ends with a newline.
 LT_MUST_CHECK Status train_setup_text(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *err);
+// "312.4 G" in front of FLOP: powers of ten with the prefixes of units, where progress_count has words.
+void train_si(double n, char out[32]);
 // The same as one JSON object.
 LT_MUST_CHECK Status train_setup_json(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *err);
 LT_C_END
