@@ -1,10 +1,10 @@
 // bpe_encode.c -- byte pair encoding of plain text: cut it, look each piece up, merge new ones.
 //
 // Text repeats its words, so a cache in front of the merging does most of the work: a table of
-// 64-byte entries (one cache line), one for each hash value, the newer piece wins. It lives for one
-// call on one thread and its size follows the size of the text, so that a short text pays for no
-// empty table. A piece is loaded as three 8-byte words with everything behind its end masked off,
-// which serves as key and as hash input alike.
+// 64-byte entries (one cache line), one for each hash value, the newer piece wins. It lives for
+// one call on one thread and its size follows the size of the text, so that a short text pays for
+// no empty table. Behind it, a table of the short tokens themselves answers for pieces that are
+// tokens.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/mem.h"
@@ -13,78 +13,73 @@
 #include <string.h>
 
 enum {
-    KEY_BYTES = 24, // pieces up to this length are cached
-    ENTRY_IDS = 9,  // when they have at most this many ids
+    ENTRY_IDS = 9, // most ids a cached piece has
     BATCH = 256,
     CACHE_SMALL = 64,
     CACHE_LARGE = 1 << 15
 };
 
 typedef struct CacheEntry {
-    uint64_t key[KEY_BYTES / 8];
+    PieceKey key;
     int16_t bytes; // 0: free
     int16_t n;
     int32_t id[ENTRY_IDS];
 } CacheEntry;
 _Static_assert(sizeof(CacheEntry) == 64, "one cache line");
 
-// KEY_BYTES ones, then as many zeros: the mask for n bytes starts at KEY_BYTES - n.
-static const uint8_t key_mask[2 * KEY_BYTES] = {
-    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-};
-
 typedef struct BpeEncoder {
     const Tokenizer *t;
     CacheEntry *cache;
     uint64_t cache_mask;
     BpeScratch scratch;
-    bool lookup; // try the whole piece as one token first
     TokenIds *out;
 } BpeEncoder;
 
-// A piece that is not in the cache.
-static Status encode_piece(BpeEncoder *e, const uint8_t *piece, int64_t n, Err *err)
+static Status encode_long(BpeEncoder *e, const uint8_t *piece, int64_t n, Err *err)
 {
-    if (n == 1) return token_ids_push(e->out, e->t->byte_id[*piece], err);
-    if (e->lookup) {
+    if (e->t->piece) {
         const int32_t id = vocab_find(e->t, piece, (size_t)n);
         if (id >= 0) return token_ids_push(e->out, id, err);
     }
     return bpe_merge(e->t, piece, n, &e->scratch, e->out, err);
 }
 
-static Status encode_cached(BpeEncoder *e, const uint8_t *piece, int64_t n, const uint8_t *end,
-                            Err *err)
+LT_INLINE CacheEntry *cache_entry(const BpeEncoder *e, uint64_t hash)
 {
-    uint64_t key[KEY_BYTES / 8], mask[KEY_BYTES / 8];
-    if (end - piece >= KEY_BYTES) {
-        memcpy(key, piece, KEY_BYTES);
-    } else {
-        memset(key, 0, KEY_BYTES);
-        memcpy(key, piece, (size_t)n);
-    }
-    memcpy(mask, key_mask + KEY_BYTES - n, KEY_BYTES);
-    for (int i = 0; i < KEY_BYTES / 8; i++) key[i] &= mask[i];
+    return &e->cache[(hash >> 40) & e->cache_mask];
+}
 
-    uint64_t h = (key[0] ^ (uint64_t)n << 56) * 0x9E3779B97F4A7C15u;
-    h = (h ^ h >> 32 ^ key[1]) * 0xD6E8FEB86659FD93u;
-    h = (h ^ h >> 32 ^ key[2]) * 0xD6E8FEB86659FD93u;
-    CacheEntry *const c = &e->cache[(h >> 32) & e->cache_mask];
+// The token that the whole piece is, or -1.
+LT_INLINE int32_t whole_token(const Tokenizer *t, const PieceKey *key, int64_t n, uint64_t hash)
+{
+    if (!t->piece) return -1;
+    for (uint64_t i = hash & t->piece_slots_mask; t->piece[i].bytes;
+         i = (i + 1) & t->piece_slots_mask)
+        if (t->piece[i].bytes == n && piece_key_equal(&t->piece[i].key, key)) return t->piece[i].id;
+    return -1;
+}
 
+static Status encode_short(BpeEncoder *e, const uint8_t *piece, int64_t n, const PieceKey *key,
+                           uint64_t hash, Err *err)
+{
+    CacheEntry *const c = cache_entry(e, hash);
     TokenIds *const out = e->out;
-    if (c->bytes == n && c->key[0] == key[0] && c->key[1] == key[1] && c->key[2] == key[2]) {
-        if (out->cap - out->n < ENTRY_IDS) TRY(token_ids_reserve(out, ENTRY_IDS, err));
+    if (out->cap - out->n < ENTRY_IDS) TRY(token_ids_reserve(out, ENTRY_IDS, err));
+    if (c->bytes == n && piece_key_equal(&c->key, key)) {
         memcpy(out->id + out->n, c->id, 4 * sizeof *c->id);
         if (c->n > 4) memcpy(out->id + out->n, c->id, sizeof c->id);
         out->n += c->n;
         return ERR_NONE;
     }
     const int64_t first = out->n;
-    TRY(encode_piece(e, piece, n, err));
+    const int32_t whole = whole_token(e->t, key, n, hash);
+    if (whole >= 0)
+        out->id[out->n++] = whole;
+    else
+        TRY(bpe_merge(e->t, piece, n, &e->scratch, out, err));
     const int64_t got = out->n - first;
     if (got <= ENTRY_IDS) {
-        memcpy(c->key, key, KEY_BYTES);
+        c->key = *key;
         memcpy(c->id, out->id + first, (size_t)got * sizeof *c->id);
         c->bytes = (int16_t)n;
         c->n = (int16_t)got;
@@ -92,18 +87,33 @@ static Status encode_cached(BpeEncoder *e, const uint8_t *piece, int64_t n, cons
     return ERR_NONE;
 }
 
+// In two passes over each batch, so that the memory the second needs is on its way in the first.
 static Status encode_pieces(BpeEncoder *e, const uint8_t *text, size_t bytes, Err *err)
 {
     const uint8_t *at = text, *const end = text + bytes, *piece = text, *ends[BATCH];
-    for (int n; (n = pretoken_scan(e->t->pattern, &at, end, ends, BATCH)) > 0;)
+    PieceKey key[BATCH];
+    uint64_t hash[BATCH];
+    for (int n; (n = pretoken_scan(e->t->pattern, &at, end, ends, BATCH)) > 0;) {
+        const uint8_t *p = piece;
+        for (int i = 0; i < n; i++) {
+            const int64_t len = ends[i] - p;
+            if (len <= PIECE_MAX) {
+                key[i] = piece_key(p, len, end - p);
+                hash[i] = piece_key_hash(&key[i], len);
+                __builtin_prefetch(cache_entry(e, hash[i]));
+                if (e->t->piece) __builtin_prefetch(&e->t->piece[hash[i] & e->t->piece_slots_mask]);
+            }
+            p = ends[i];
+        }
         for (int i = 0; i < n; i++) {
             const int64_t len = ends[i] - piece;
-            if (len <= KEY_BYTES)
-                TRY(encode_cached(e, piece, len, end, err));
+            if (len <= PIECE_MAX)
+                TRY(encode_short(e, piece, len, &key[i], hash[i], err));
             else
-                TRY(encode_piece(e, piece, len, err));
+                TRY(encode_long(e, piece, len, err));
             piece = ends[i];
         }
+    }
     return ERR_NONE;
 }
 
@@ -112,14 +122,15 @@ Status bpe_encode(const Tokenizer *t, const uint8_t *text, size_t bytes, TokenId
     if (bytes == 0) return ERR_NONE;
     size_t entries = CACHE_SMALL;
     while (entries < CACHE_LARGE && entries < bytes / 16) entries *= 2;
-    BpeEncoder e = {
-        .t = t, .out = out, .cache_mask = entries - 1, .lookup = t->whole_first || t->regular};
-    e.cache = mem_calloc(entries, sizeof *e.cache);
-    if (!e.cache) return mem_err(err, entries * sizeof *e.cache, "the cache of words");
+    BpeEncoder e = {.t = t, .out = out, .cache_mask = entries - 1};
+    // One more, so that the entries can be aligned to cache lines.
+    void *const memory = mem_calloc(entries + 1, sizeof *e.cache);
+    if (!memory) return mem_err(err, entries * sizeof *e.cache, "the cache of words");
+    e.cache = (CacheEntry *)(((uintptr_t)memory + 63) / 64 * 64);
     // Most text has between three and five bytes to a token.
     Status s = token_ids_reserve(out, (int64_t)(bytes / 4) + 16, err);
     if (s == ERR_NONE) s = encode_pieces(&e, text, bytes, err);
-    mem_free(e.cache);
+    mem_free(memory);
     bpe_scratch_free(&e.scratch);
     return s;
 }

@@ -53,7 +53,7 @@ static Status merge_short(const Tokenizer *t, const uint8_t *bytes, int n, Token
     for (int i = 0; i < n; i++) {
         part[i].id = t->byte_id[bytes[i]];
         if (i + 1 < n) {
-            const MergeSlot *m = &t->byte_pair[bytes[i] << 8 | bytes[i + 1]];
+            const BytePair *m = &t->byte_pair[bytes[i] << 8 | bytes[i + 1]];
             part[i].priority = m->priority;
             part[i].result = m->result;
         }
@@ -147,7 +147,7 @@ static Status merge_long(const Tokenizer *t, const uint8_t *bytes, int64_t n, Bp
             node[i].next = -1;
             break;
         }
-        const MergeSlot *m = &t->byte_pair[bytes[i] << 8 | bytes[i + 1]];
+        const BytePair *m = &t->byte_pair[bytes[i] << 8 | bytes[i + 1]];
         node[i].priority = m->priority;
         node[i].result = m->result;
         if (m->priority != NO_PRIORITY) heap[heap_n++] = (HeapEntry){m->priority, i};

@@ -9,9 +9,9 @@
 //     pair (l,o)   count 9, first place 0           chain_next[], chain_prev[]: a list through
 //                                                   the places, for each is in one pair only
 //
-// A merge visits the places of its pair and touches their neighbours: all merges together are linear
-// in the distinct text. A heap finds the best pair; the counts in it may be out of date (too large,
-// never too small), which is noticed when an entry surfaces.
+// A merge visits the places of its pair and touches their neighbours: all merges together are
+// linear in the distinct text. A heap finds the best pair; the counts in it may be out of date
+// (too large, never too small), which is noticed when an entry surfaces.
 //
 // Repeat: counts are integers, ties go to the smaller pair of ids, and places of a pair are merged
 // from left to right; so the merges depend on nothing but the text. A pair that occurs once is not

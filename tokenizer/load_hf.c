@@ -1,11 +1,11 @@
 // load_hf.c -- Hugging Face's tokenizer.json, and its older form in two files: vocab.json (GPT-2's
 // encoder.json) with merges.txt (vocab.bpe).
 //
-// Taken: byte-level BPE (merges as "a b" or ["a", "b"]; added tokens; the pre-tokenisers ByteLevel,
-// and Split by an expression pretoken.h knows, followed by ByteLevel), and lathe's character
-// level: BPE over single characters without merges and without a pre-tokeniser. Whatever else a file asks
-// for would change ids, and is refused by name. Post-processors are not run: encoding adds no special
-// tokens.
+// Taken: byte-level BPE (merges as "a b" or ["a", "b"]; added tokens; the pre-tokenisers
+// ByteLevel, and Split by an expression pretoken.h knows, followed by ByteLevel), and lathe's
+// character level: BPE over single characters without merges and without a pre-tokeniser. Whatever
+// else a file asks for would change ids, and is refused by name. Post-processors are not run:
+// encoding adds no special tokens.
 //
 // A vocabulary entry is plain (text can become it) when it is one byte or the result of a merge, or
 // whatever it is when ignore_merges is set. In the two-file form all other entries are special

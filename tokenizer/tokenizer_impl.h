@@ -6,7 +6,8 @@
 //
 // Three tables decide ids:
 //   token[]      id -> bytes and flags; all bytes in one blob
-//   find         bytes -> id, of tokens that plain text can become (TOKEN_PLAIN)
+//   find         bytes -> id, of tokens that plain text can become (TOKEN_PLAIN); and `piece`, the
+//                same for encoding: only short ones, one look at memory each
 //   merge table  (left id, right id) -> (priority, merged id); the smallest priority merges first,
 //                the leftmost of equals
 //
@@ -16,6 +17,7 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "tokenizer/piece_key.h"
 #include "tokenizer/pretoken.h"
 #include "tokenizer/tokenizer.h"
 
@@ -50,6 +52,17 @@ typedef struct MergeSlot {
     int32_t priority, result;
 } MergeSlot;
 
+typedef struct BytePair { // MergeSlot of two single bytes
+    int32_t priority, result;
+} BytePair;
+
+typedef struct PieceSlot {
+    PieceKey key;
+    int32_t bytes; // 0: free
+    int32_t id;
+} PieceSlot;
+
+#define FIND_FREE   UINT64_MAX
 #define MERGE_FREE  UINT64_MAX
 #define NO_PRIORITY INT32_MAX
 
@@ -62,14 +75,18 @@ struct Tokenizer {
     Buf blob;
     Token *token;
     int64_t n, cap; // ids are below n
-    int32_t *find;  // open addressing; -1 = free
+    uint64_t *find; // open addressing; upper half of the hash << 32 | id, or FIND_FREE
     uint64_t find_mask;
     int64_t find_n;
     Merge *merge; // by priority, then left, then right
     int64_t merge_n, merge_cap;
     MergeSlot *slot; // open addressing
     uint64_t slot_mask;
-    MergeSlot *byte_pair; // [256 * 256] the merge of two bytes, or NO_PRIORITY
+    uint64_t *maybe; // a bit for each hash value of a pair that merges: most look-ups end here
+    uint64_t maybe_mask;
+    BytePair *byte_pair; // [256 * 256] the merge of two bytes, or NO_PRIORITY
+    PieceSlot *piece;    // open addressing; NULL unless whole_first or regular
+    uint64_t piece_slots_mask;
     int32_t byte_id[256];
     int32_t *match; // ids with TOKEN_MATCH, longest first
     int64_t match_n;
@@ -108,7 +125,9 @@ LT_INLINE uint64_t hash_pair(uint64_t pair)
 LT_INLINE const MergeSlot *merge_find(const Tokenizer *t, int32_t left, int32_t right)
 {
     const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    for (uint64_t i = hash_pair(pair) & t->slot_mask;; i = (i + 1) & t->slot_mask) {
+    const uint64_t h = hash_pair(pair), bit = (h >> 24) & t->maybe_mask;
+    if (!(t->maybe[bit >> 6] >> (bit & 63) & 1)) return NULL;
+    for (uint64_t i = h & t->slot_mask;; i = (i + 1) & t->slot_mask) {
         if (t->slot[i].pair == pair) return &t->slot[i];
         if (t->slot[i].pair == MERGE_FREE) return NULL;
     }

@@ -28,7 +28,9 @@ void tokenizer_close(Tokenizer *t)
     mem_free(t->find);
     mem_free(t->merge);
     mem_free(t->slot);
+    mem_free(t->maybe);
     mem_free(t->byte_pair);
+    mem_free(t->piece);
     mem_free(t->match);
     mem_free(t);
 }
@@ -38,23 +40,26 @@ void tokenizer_close(Tokenizer *t)
 int32_t vocab_find(const Tokenizer *t, const void *bytes, size_t n)
 {
     if (!t->find) return -1;
-    for (uint64_t i = hash_bytes(bytes, n) & t->find_mask;; i = (i + 1) & t->find_mask) {
-        const int32_t id = t->find[i];
-        if (id < 0) return -1;
+    const uint64_t h = hash_bytes(bytes, n);
+    for (uint64_t i = h & t->find_mask; t->find[i] != FIND_FREE; i = (i + 1) & t->find_mask) {
+        if ((t->find[i] ^ h) >> 32) continue;
+        const int32_t id = (int32_t)t->find[i];
         if ((size_t)t->token[id].bytes == n && memcmp(token_bytes(t, id), bytes, n) == 0) return id;
     }
+    return -1;
 }
 
 static void find_put(Tokenizer *t, int32_t id)
 {
-    uint64_t i = hash_bytes(token_bytes(t, id), (size_t)t->token[id].bytes) & t->find_mask;
-    while (t->find[i] >= 0) i = (i + 1) & t->find_mask;
-    t->find[i] = id;
+    const uint64_t h = hash_bytes(token_bytes(t, id), (size_t)t->token[id].bytes);
+    uint64_t i = h & t->find_mask;
+    while (t->find[i] != FIND_FREE) i = (i + 1) & t->find_mask;
+    t->find[i] = h >> 32 << 32 | (uint32_t)id;
 }
 
 static Status find_rebuild(Tokenizer *t, uint64_t slots, Err *err)
 {
-    int32_t *p = mem_alloc(slots * sizeof *p);
+    uint64_t *p = mem_alloc(slots * sizeof *p);
     if (!p) return mem_err(err, slots * sizeof *p, "a vocabulary");
     mem_free(t->find);
     memset(p, 0xFF, slots * sizeof *p);
@@ -160,13 +165,18 @@ static Status merge_index(Tokenizer *t, Err *err)
     while (slots < 2 * (uint64_t)t->merge_n) slots *= 2;
     t->slot = mem_alloc(slots * sizeof *t->slot);
     t->byte_pair = mem_alloc(65536 * sizeof *t->byte_pair);
-    if (!t->slot || !t->byte_pair) return mem_err(err, slots * sizeof *t->slot, "merges");
+    t->maybe = mem_calloc(slots / 16, sizeof *t->maybe); // four bits a slot
+    if (!t->slot || !t->byte_pair || !t->maybe)
+        return mem_err(err, slots * sizeof *t->slot, "merges");
     memset(t->slot, 0xFF, slots * sizeof *t->slot);
     t->slot_mask = slots - 1;
+    t->maybe_mask = 4 * slots - 1;
     for (int64_t k = 0; k < t->merge_n; k++) {
         const Merge *m = &t->merge[k];
         const uint64_t pair = (uint64_t)(uint32_t)m->left << 32 | (uint32_t)m->right;
-        uint64_t i = hash_pair(pair) & t->slot_mask;
+        const uint64_t h = hash_pair(pair), bit = (h >> 24) & t->maybe_mask;
+        t->maybe[bit >> 6] |= (uint64_t)1 << (bit & 63);
+        uint64_t i = h & t->slot_mask;
         for (; t->slot[i].pair != MERGE_FREE; i = (i + 1) & t->slot_mask)
             if (t->slot[i].pair == pair)
                 return err_set(err, ERR_FORMAT, "the pair \"%.40s\" \"%.40s\" is merged twice",
@@ -176,7 +186,8 @@ static Status merge_index(Tokenizer *t, Err *err)
     for (int a = 0; a < 256; a++)
         for (int b = 0; b < 256; b++) {
             const MergeSlot *m = merge_find(t, t->byte_id[a], t->byte_id[b]);
-            t->byte_pair[a << 8 | b] = m ? *m : (MergeSlot){MERGE_FREE, NO_PRIORITY, -1};
+            t->byte_pair[a << 8 | b] =
+                m ? (BytePair){m->priority, m->result} : (BytePair){NO_PRIORITY, -1};
         }
     return ERR_NONE;
 }
@@ -199,6 +210,26 @@ static Status check_regular(Tokenizer *t, Err *err)
     bpe_scratch_free(&scratch);
     token_ids_free(&ids);
     return s;
+}
+
+// Short plain tokens by their keys.
+static Status piece_index(Tokenizer *t, Err *err)
+{
+    uint64_t slots = 512;
+    while (slots < 2 * (uint64_t)t->find_n) slots *= 2;
+    t->piece = mem_calloc(slots, sizeof *t->piece);
+    if (!t->piece) return mem_err(err, slots * sizeof *t->piece, "a vocabulary");
+    t->piece_slots_mask = slots - 1;
+    for (int64_t id = 0; id < t->n; id++) {
+        const Token *k = &t->token[id];
+        if (!(k->flags & TOKEN_PLAIN) || k->bytes > PIECE_MAX) continue;
+        const uint8_t *bytes = (const uint8_t *)token_bytes(t, (int32_t)id);
+        const PieceKey key = piece_key(bytes, k->bytes, k->bytes);
+        uint64_t i = piece_key_hash(&key, k->bytes) & t->piece_slots_mask;
+        while (t->piece[i].bytes) i = (i + 1) & t->piece_slots_mask;
+        t->piece[i] = (PieceSlot){key, k->bytes, (int32_t)id};
+    }
+    return ERR_NONE;
 }
 
 // Special tokens -------------------------------------------------------------------------------
@@ -264,7 +295,8 @@ Status tokenizer_finish(Tokenizer *t, Err *err)
             return err_set(err, ERR_FORMAT, "the vocabulary has no token for the byte 0x%02X", b);
     }
     if (t->kind == KIND_CHAR) return ERR_NONE;
-    qsort(t->merge, (size_t)t->merge_n, sizeof *t->merge, merge_order);
+    if (t->merge_n) qsort(t->merge, (size_t)t->merge_n, sizeof *t->merge, merge_order);
     TRY(merge_index(t, err));
-    return check_regular(t, err);
+    TRY(check_regular(t, err));
+    return t->whole_first || t->regular ? piece_index(t, err) : ERR_NONE;
 }

@@ -124,8 +124,9 @@ static inline void every_code_point(const char *before, Buf *out)
     }
 }
 
-// What scripts/golden_tokenizer.py wrote of one encoding, checked against a tokenizer. `texts` is the
-// folder of the text files named there; NULL: there are none. Returns the number of lines checked.
+// What scripts/golden_tokenizer.py wrote of one encoding, checked against a tokenizer. `texts` is
+// the folder of the text files named there; NULL: there are none. Returns the number of lines
+// checked.
 static inline int expect_golden(const Tokenizer *t, const char *encoding, const char *texts)
 {
     static const struct {

@@ -23,8 +23,8 @@ static void small_vocabulary_gives_tiktokens_ids(void **state)
     }
 }
 
-// All bytes, and each end of a character with each beginning of a non-ASCII one: whether a character
-// stands in the piece of the one before it shows in the ids.
+// All bytes, and each end of a character with each beginning of a non-ASCII one: whether a
+// character stands in the piece of the one before it shows in the ids.
 static void every_code_point_has_tiktokens_class(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// test_published.c -- ids equal to tiktoken's with the published GPT-2 and cl100k vocabularies, which
-// are too large to be committed. They are looked for in $LATHE_SHARED/data; without them: skipped.
+// test_published.c -- ids equal to tiktoken's with the published GPT-2 and cl100k vocabularies,
+// which are too large to be committed. They are looked for in $LATHE_SHARED/data; without them:
+// skipped.
 //
 // SPDX-License-Identifier: MIT
 #include "support.h"
