@@ -2,16 +2,17 @@
 //
 // A tile is a register of 16 rows x 64 bytes. One instruction multiplies two of them,
 //     C[16 x 16 f32] += A[16 x 32 bf16] * B[32 x 16 bf16]
-// where a row of A's tile is a row of A (32 k), and a row of B's tile is a pair of k for 16 columns:
+// where a row of A's tile is a row of A (32 k), and a row of B's tile is a pair of k for 16
+// columns:
 //
 //     A tile     k0 k1 k2 ... k31         B tile     (k0,k1) of n0 | (k0,k1) of n1 | ... n15
 //       m0       .. .. ..     ..            pair 0   ..              ..
 //       m1       .. .. ..     ..            pair 1   (k2,k3) of n0 | ...
 //
-// Panels are 32 wide; a step of 32 k is two tiles (2 KiB). The product keeps a 32 x 32 block of C in
-// tiles 0-3 and reloads each operand tile right after its last use, for the next step: 1.1 to 1.2
-// times the rate of four loads followed by four products. B streams from L2 with the non-temporal
-// tile load, so that it does not push A's strip out of L1.
+// Panels are 32 wide; a step of 32 k is two tiles (2 KiB). The product keeps a 32 x 32 block of C
+// in tiles 0-3 and reloads each operand tile right after its last use, for the next step: 1.1 to
+// 1.2 times the rate of four loads followed by four products. B streams from L2 with the
+// non-temporal tile load, so that it does not push A's strip out of L1.
 //
 // Only files compiled with the AMX flags include this. They are an instruction set of their own.
 //
@@ -26,31 +27,37 @@
 #include "kernels/cpu/gemm_vec.h"
 
 enum {
-    AMX_W     = 32,              // a panel's width, and K of a step
-    AMX_STEP  = 2 * 1024,        // bytes of a panel's step
-    AMX_BLOCK = AMX_W * AMX_W,   // floats of a block of C
+    AMX_W = 32,                // a panel's width, and K of a step
+    AMX_STEP = 2 * 1024,       // bytes of a panel's step
+    AMX_BLOCK = AMX_W * AMX_W, // floats of a block of C
 };
 
 // Eight tiles of 16 rows x 64 bytes. Static, because the compiler takes the load of a configuration
 // for one of its first eight bytes only and would drop the making of the others.
 typedef struct AmxConfig {
-    uint8_t  palette, start, reserved[14];
+    uint8_t palette, start, reserved[14];
     uint16_t column_bytes[16];
-    uint8_t  rows[16];
+    uint8_t rows[16];
 } AmxConfig;
 
 // Per thread, before the first tile instruction and after the last.
 LT_INLINE void amx_begin(void)
 {
-    static const AmxConfig config = {.palette      = 1,
+    static const AmxConfig config = {.palette = 1,
                                      .column_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-                                     .rows         = {16, 16, 16, 16, 16, 16, 16, 16}};
+                                     .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
     _tile_loadconfig(&config);
 }
-LT_INLINE void amx_end(void) { _tile_release(); }
+LT_INLINE void amx_end(void)
+{
+    _tile_release();
+}
 
-LT_INLINE uint32_t amx_mask(int64_t n) { return n >= 32 ? ~0u : (1u << n) - 1; }
-LT_INLINE __m512i  amx_load(const uint16_t *p, uint32_t mask)
+LT_INLINE uint32_t amx_mask(int64_t n)
+{
+    return n >= 32 ? ~0u : (1u << n) - 1;
+}
+LT_INLINE __m512i amx_load(const uint16_t *p, uint32_t mask)
 {
     return _mm512_maskz_loadu_epi16(mask, p);
 }
@@ -63,8 +70,8 @@ LT_INLINE __m512i amx_bf16(VecF lo, VecF hi)
 LT_INLINE void amx_pair(__m512i a, __m512i b, VecF *lo, VecF *hi)
 {
     const __m512i first =
-        _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
-                         5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+        _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6,
+                         37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     *lo = (VecF)_mm512_permutex2var_epi16(a, first, b);
     *hi = (VecF)_mm512_permutex2var_epi16(a, _mm512_add_epi16(first, _mm512_set1_epi16(16)), b);
 }
@@ -96,23 +103,23 @@ LT_INLINE void amx_pack_b_rows(char *dst, const uint16_t *p, int64_t ld, int64_t
             }
             gemm_transpose(r);
 #pragma GCC unroll 16
-            for (int i = 0; i < 16; i++)
-                _mm512_store_ps(dst + half * 1024 + i * 64, (__m512)r[i]);
+            for (int i = 0; i < 16; i++) _mm512_store_ps(dst + half * 1024 + i * 64, (__m512)r[i]);
         }
     }
 }
 // Both from columns: two k are interleaved; that is B's layout, and A's after a transpose.
-LT_INLINE void amx_pack_cols(char *dst, const uint16_t *p, int64_t ld, int64_t n, int64_t k, bool is_a)
+LT_INLINE void amx_pack_cols(char *dst, const uint16_t *p, int64_t ld, int64_t n, int64_t k,
+                             bool is_a)
 {
     const uint32_t mask = amx_mask(n);
     for (int64_t k0 = 0; k0 < k; k0 += 32, dst += AMX_STEP) {
         const int64_t kn = k - k0;
-        VecF          lo[16], hi[16];
+        VecF lo[16], hi[16];
 #pragma GCC unroll 16
         for (int i = 0; i < 16; i++) {
             const uint16_t *at = p + (k0 + 2 * i) * ld;
-            const __m512i   a  = 2 * i < kn ? amx_load(at, mask) : _mm512_setzero_si512();
-            const __m512i   b  = 2 * i + 1 < kn ? amx_load(at + ld, mask) : _mm512_setzero_si512();
+            const __m512i a = 2 * i < kn ? amx_load(at, mask) : _mm512_setzero_si512();
+            const __m512i b = 2 * i + 1 < kn ? amx_load(at + ld, mask) : _mm512_setzero_si512();
             amx_pair(a, b, &lo[i], &hi[i]);
         }
         if (is_a) {

@@ -29,7 +29,8 @@ LT_INLINE KeySpan amx_span_join(KeySpan a, KeySpan b)
 }
 
 // The smallest span that holds every key some query of sample b sees. Nothing outside it is read.
-LT_INLINE KeySpan amx_hull(const AttentionMask *m, int64_t b, int64_t q_pos0, int64_t Tq, int64_t Tk)
+LT_INLINE KeySpan amx_hull(const AttentionMask *m, int64_t b, int64_t q_pos0, int64_t Tq,
+                           int64_t Tk)
 {
     KeySpan all = {0};
     for (int64_t i = 0; i < Tq; i++)
@@ -37,7 +38,10 @@ LT_INLINE KeySpan amx_hull(const AttentionMask *m, int64_t b, int64_t q_pos0, in
     return all;
 }
 
-LT_INLINE int64_t amx_blocks(int64_t n) { return (n + AMX_W - 1) / AMX_W; }
+LT_INLINE int64_t amx_blocks(int64_t n)
+{
+    return (n + AMX_W - 1) / AMX_W;
+}
 
 LT_INLINE bool amx_attention_supports(DType t, int64_t D, float drop, const char **why)
 {
@@ -50,7 +54,7 @@ LT_INLINE bool amx_attention_supports(DType t, int64_t D, float drop, const char
 
 // 64-byte aligned pieces of a thread's scratch, measured (base NULL) or handed out.
 typedef struct AmxRoom {
-    char  *base;
+    char *base;
     size_t used;
 } AmxRoom;
 LT_INLINE void *amx_take(AmxRoom *r, int64_t bytes)
@@ -59,4 +63,7 @@ LT_INLINE void *amx_take(AmxRoom *r, int64_t bytes)
     r->used += ((size_t)bytes + 63) / 64 * 64;
     return p;
 }
-LT_INLINE char *amx_align(void *p) { return (char *)p + (64 - (uintptr_t)p % 64) % 64; }
+LT_INLINE char *amx_align(void *p)
+{
+    return (char *)p + (64 - (uintptr_t)p % 64) % 64;
+}

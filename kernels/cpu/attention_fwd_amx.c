@@ -1,8 +1,8 @@
 // attention_fwd_amx.c -- softmax attention of bf16 tensors on AMX tiles.
 // Contract: kernels/ops/attention_fwd.h    Tiles: amx_tile.h
 //
-// WHAT    One task is one head of one sample. Its keys and values are packed once; then 32 queries at
-//         a time:
+// WHAT    One task is one head of one sample. Its keys and values are packed once; then 32 queries
+//         at a time:
 //
 //              keys ->   block 0 | block 1 | ... | block n      blocks of 32 keys; only those that
 //         32 queries     S = q k^T, f32, in a strip             some query of the strip sees
@@ -13,11 +13,12 @@
 //         so the probabilities are written once and never rearranged.
 //
 // MASK    A query sees one span of keys: causal, window and document bounds only narrow it. Blocks
-//         outside the strip's span are skipped; the first and last block of a row are masked by bits.
-//         Keys that no query of the sample sees are not even packed: they may hold NaN.
+//         outside the strip's span are skipped; the first and last block of a row are masked by
+//         bits. Keys that no query of the sample sees are not even packed: they may hold NaN.
 //
-// COST    4 T T D FLOP a head (half when causal), bound by exp for small D: about 15 vector operations
-//         for 32 scores. Scratch a thread: packed keys and values and one strip of T x 32 scores.
+// COST    4 T T D FLOP a head (half when causal), bound by exp for small D: about 15 vector
+//         operations for 32 scores. Scratch a thread: packed keys and values and one strip of T x
+//         32 scores.
 // RULES   A head is computed by one thread, in one order: bitwise repeatable.
 // SHAPES  bf16, D a multiple of 32, no dropout, at least 8 queries (fewer do not pay for packing).
 //
@@ -31,21 +32,21 @@
 enum { MIN_QUERIES = 8 };
 
 typedef struct Room {
-    char  *k, *v, *q, *p; // packed
-    float *S, *O;         // strip of scores; a 32x32 block of the output
+    char *k, *v, *q, *p; // packed
+    float *S, *O;        // strip of scores; a 32x32 block of the output
 } Room;
 
 static Room room(const AttentionFwdArgs *a, char *base, size_t *bytes)
 {
-    AmxRoom       r  = {.base = base};
+    AmxRoom r = {.base = base};
     const int64_t nb = amx_blocks(a->Tk), kv = nb * AMX_W * a->D * 2;
-    const Room    x  = {.k = amx_take(&r, kv),
-                        .v = amx_take(&r, kv),
-                        .q = amx_take(&r, AMX_W * a->D * 2),
-                        .p = amx_take(&r, nb * AMX_STEP),
-                        .S = amx_take(&r, nb * AMX_BLOCK * 4),
-                        .O = amx_take(&r, AMX_BLOCK * 4)};
-    *bytes           = r.used;
+    const Room x = {.k = amx_take(&r, kv),
+                    .v = amx_take(&r, kv),
+                    .q = amx_take(&r, AMX_W * a->D * 2),
+                    .p = amx_take(&r, nb * AMX_STEP),
+                    .S = amx_take(&r, nb * AMX_BLOCK * 4),
+                    .O = amx_take(&r, AMX_BLOCK * 4)};
+    *bytes = r.used;
     return x;
 }
 
@@ -58,33 +59,34 @@ LT_INLINE uint32_t span_bits(KeySpan s, int64_t j)
 
 // One row: scores to probabilities times *sum; returns the row's maximum. Spans and block numbers
 // count from the strip's first block.
-static float softmax_row(const float *S, char *P, KeySpan s, int64_t blocks, float scale, float *sum)
+static float softmax_row(const float *S, char *P, KeySpan s, int64_t blocks, float scale,
+                         float *sum)
 {
     const int64_t j0 = s.lo / AMX_W, j1 = amx_blocks(s.hi);
-    const __m512  none = _mm512_set1_ps(-INFINITY), by = _mm512_set1_ps(scale);
-    __m512        top = none;
+    const __m512 none = _mm512_set1_ps(-INFINITY), by = _mm512_set1_ps(scale);
+    __m512 top = none;
     for (int64_t j = j0; j < j1; j++) {
         const uint32_t m = j == j0 || j + 1 == j1 ? span_bits(s, j) : ~0u;
-        const float   *x = S + j * AMX_BLOCK;
+        const float *x = S + j * AMX_BLOCK;
         top = _mm512_max_ps(top, _mm512_mask_mul_ps(none, (__mmask16)m, _mm512_load_ps(x), by));
         top = _mm512_max_ps(
             top, _mm512_mask_mul_ps(none, (__mmask16)(m >> 16), _mm512_load_ps(x + 16), by));
     }
-    const float  most  = _mm512_reduce_max_ps(top);
+    const float most = _mm512_reduce_max_ps(top);
     const __m512 minus = _mm512_set1_ps(-most);
-    VecF         total = {0};
+    VecF total = {0};
     for (int64_t j = 0; j < blocks; j++) {
         char *to = P + j * AMX_STEP;
         if (j < j0 || j >= j1) {
             _mm512_store_si512(to, _mm512_setzero_si512());
             continue;
         }
-        const uint32_t m  = j == j0 || j + 1 == j1 ? span_bits(s, j) : ~0u;
-        const float   *x  = S + j * AMX_BLOCK;
-        const VecF     e0 = vm_exp_neg((VecF)_mm512_fmadd_ps(_mm512_load_ps(x), by, minus));
-        const VecF     e1 = vm_exp_neg((VecF)_mm512_fmadd_ps(_mm512_load_ps(x + 16), by, minus));
-        const VecF     p0 = (VecF)_mm512_maskz_mov_ps((__mmask16)m, (__m512)e0);
-        const VecF     p1 = (VecF)_mm512_maskz_mov_ps((__mmask16)(m >> 16), (__m512)e1);
+        const uint32_t m = j == j0 || j + 1 == j1 ? span_bits(s, j) : ~0u;
+        const float *x = S + j * AMX_BLOCK;
+        const VecF e0 = vm_exp_neg((VecF)_mm512_fmadd_ps(_mm512_load_ps(x), by, minus));
+        const VecF e1 = vm_exp_neg((VecF)_mm512_fmadd_ps(_mm512_load_ps(x + 16), by, minus));
+        const VecF p0 = (VecF)_mm512_maskz_mov_ps((__mmask16)m, (__m512)e0);
+        const VecF p1 = (VecF)_mm512_maskz_mov_ps((__mmask16)(m >> 16), (__m512)e1);
         total += p0 + p1;
         _mm512_store_si512(to, amx_bf16(p0, p1));
     }
@@ -97,30 +99,32 @@ static void strip(const AttentionFwdArgs *a, const Room *x, KeySpan hull, int64_
                   int64_t i0, int64_t n)
 {
     const int64_t kh = a->D / AMX_W, packed = amx_blocks(hull.hi - hull.lo);
-    KeySpan       see[AMX_W], all = {0};
+    KeySpan see[AMX_W], all = {0};
     for (int64_t i = 0; i < n; i++) {
         see[i] = amx_visible(&a->mask, b, i0 + i, a->q_pos0 + i0 + i, a->Tq, a->Tk);
-        all    = amx_span_join(all, see[i]);
+        all = amx_span_join(all, see[i]);
     }
-    const int64_t   first  = all.lo < all.hi ? (all.lo - hull.lo) / AMX_W : 0;
-    const int64_t   blocks = all.lo < all.hi ? amx_blocks(all.hi - hull.lo) - first : 0;
-    const int64_t   base   = hull.lo + first * AMX_W; // key of the strip's first block
+    const int64_t first = all.lo < all.hi ? (all.lo - hull.lo) / AMX_W : 0;
+    const int64_t blocks = all.lo < all.hi ? amx_blocks(all.hi - hull.lo) - first : 0;
+    const int64_t base = hull.lo + first * AMX_W; // key of the strip's first block
     const uint16_t *q = (const uint16_t *)a->q + b * a->q_batch + i0 * a->q_row + h * a->D;
-    uint16_t       *out = (uint16_t *)a->out + b * a->out_batch + i0 * a->out_row + h * a->D;
-    float           weight[AMX_W];
+    uint16_t *out = (uint16_t *)a->out + b * a->out_batch + i0 * a->out_row + h * a->D;
+    float weight[AMX_W];
 
     amx_pack_a_rows(x->q, q, a->q_row, n, a->D);
     for (int64_t j = 0; j < blocks; j++)
-        amx_mul(kh, x->q, x->k + (first + j) * kh * AMX_STEP, x->S + j * AMX_BLOCK, true, NULL, NULL);
+        amx_mul(kh, x->q, x->k + (first + j) * kh * AMX_STEP, x->S + j * AMX_BLOCK, true, NULL,
+                NULL);
     for (int64_t i = 0; i < n; i++) {
         float lse = -INFINITY;
         weight[i] = 0;
         if (see[i].lo < see[i].hi) {
             const KeySpan s = {see[i].lo - base, see[i].hi - base};
-            float         sum;
-            const float   top = softmax_row(x->S + i * AMX_W, x->p + i * 64, s, blocks, a->scale, &sum);
-            lse               = top + logf(sum);
-            weight[i]         = 1.0f / sum;
+            float sum;
+            const float top =
+                softmax_row(x->S + i * AMX_W, x->p + i * 64, s, blocks, a->scale, &sum);
+            lse = top + logf(sum);
+            weight[i] = 1.0f / sum;
         }
         if (a->lse) a->lse[(b * a->H + h) * a->Tq + i0 + i] = lse;
     }
@@ -129,7 +133,7 @@ static void strip(const AttentionFwdArgs *a, const Room *x, KeySpan hull, int64_
             amx_mul(blocks, x->p, x->v + (c * packed + first) * AMX_STEP, x->O, true, NULL, NULL);
         for (int64_t i = 0; i < n; i++) {
             const VecF w = vec_set(weight[i]);
-            __m512i    y = _mm512_setzero_si512();
+            __m512i y = _mm512_setzero_si512();
             if (see[i].lo < see[i].hi)
                 y = amx_bf16(w * vec_load(x->O + i * AMX_W), w * vec_load(x->O + i * AMX_W + 16));
             _mm512_storeu_si512(out + i * a->out_row + c * AMX_W, y);
@@ -139,9 +143,9 @@ static void strip(const AttentionFwdArgs *a, const Room *x, KeySpan hull, int64_
 
 static void head(const AttentionFwdArgs *a, const Room *x, int64_t b, int64_t h)
 {
-    const KeySpan   hull = amx_hull(&a->mask, b, a->q_pos0, a->Tq, a->Tk);
-    const int64_t   keys = hull.hi - hull.lo, nb = amx_blocks(keys), kh = a->D / AMX_W;
-    const int64_t   at = b * a->kv_batch + hull.lo * a->kv_row + h * a->D;
+    const KeySpan hull = amx_hull(&a->mask, b, a->q_pos0, a->Tq, a->Tk);
+    const int64_t keys = hull.hi - hull.lo, nb = amx_blocks(keys), kh = a->D / AMX_W;
+    const int64_t at = b * a->kv_batch + hull.lo * a->kv_row + h * a->D;
     const uint16_t *k = (const uint16_t *)a->k + at, *v = (const uint16_t *)a->v + at;
     for (int64_t j = 0; j < nb; j++)
         amx_pack_b_rows(x->k + j * kh * AMX_STEP, k + j * AMX_W * a->kv_row, a->kv_row,
@@ -171,7 +175,7 @@ static size_t scratch(const AttentionFwdArgs *a, const OpCtx *cx)
 static Status run(const AttentionFwdArgs *a, OpCtx *cx, Err *err)
 {
     (void)err;
-    char        *base  = amx_align(cx->scratch);
+    char *base = amx_align(cx->scratch);
     const int64_t heads = a->B * a->H;
 #pragma omp parallel num_threads(cx->device->threads)
     {
@@ -188,6 +192,7 @@ static Status run(const AttentionFwdArgs *a, OpCtx *cx, Err *err)
 
 void cpu_attention_fwd_register_amx(Ops *ops)
 {
-    ops_add_attention_fwd(ops, (Impl_attention_fwd){
-                                   .impl = "amx", .supports = supports, .scratch = scratch, .run = run});
+    ops_add_attention_fwd(
+        ops,
+        (Impl_attention_fwd){.impl = "amx", .supports = supports, .scratch = scratch, .run = run});
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const double CPU_TIMING_SECONDS = 0.001;
-static const double CPU_WORTH_IT       = 1.15; // rate over f32's from which an engine is taken
+static const double CPU_WORTH_IT = 1.15; // rate over f32's from which an engine is taken
 
 // The best of three short runs: a neighbour on the core can only make one slower.
 static double rate(const CpuIsa *row)
@@ -16,7 +16,7 @@ static double rate(const CpuIsa *row)
     double best = 0;
     for (int i = 0; i < 3; i++) {
         const double r = row->peak(CPU_TIMING_SECONDS);
-        best           = LT_MAX(best, r);
+        best = LT_MAX(best, r);
     }
     return best;
 }
@@ -38,13 +38,13 @@ static void choose_auto(const CpuIsa *rows, int n, CpuChoice *out, const CpuIsa 
         if (!row->add_bf16 || !row->can()) continue;
         if (row->claim && !row->claim()) continue;
         if (!row->timed) {
-            snprintf(out->why, sizeof out->why, "bf16 products on %s, everything else on %s", row->name,
-                     f32->name);
+            snprintf(out->why, sizeof out->why, "bf16 products on %s, everything else on %s",
+                     row->name, f32->name);
             *engine = row;
             return;
         }
         const double times = rate(row) / rate(f32);
-        const bool   worth = times >= CPU_WORTH_IT;
+        const bool worth = times >= CPU_WORTH_IT;
         snprintf(out->why, sizeof out->why, "%s multiplies at %.2f times the rate of f32 on %s: %s",
                  row->name, times, f32->name, worth ? "used for bf16 products" : "not used");
         if (!worth) continue;
@@ -57,8 +57,8 @@ static Status choose_named(const CpuIsa *rows, int n, const char *wish, CpuChoic
                            const CpuIsa **engine, Err *err)
 {
     const char *have[8];
-    const int   count = cpu_list(have);
-    char        list[128] = "";
+    const int count = cpu_list(have);
+    char list[128] = "";
     for (int i = 0; i < count; i++) {
         const size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", have[i]);
@@ -66,22 +66,24 @@ static Status choose_named(const CpuIsa *rows, int n, const char *wish, CpuChoic
     for (int i = 0; i < n; i++) {
         if (strcmp(rows[i].name, wish) != 0) continue;
         if (!rows[i].can())
-            return err_set(err, ERR_UNSUPPORTED, "cpu.isa = %s: this machine lacks it; it has %s", wish,
-                           list);
+            return err_set(err, ERR_UNSUPPORTED, "cpu.isa = %s: this machine lacks it; it has %s",
+                           wish, list);
         if (rows[i].claim && !rows[i].claim())
             return err_set(err, ERR_UNSUPPORTED,
-                           "cpu.isa = %s: the kernel refuses its registers; there is %s", wish, list);
+                           "cpu.isa = %s: the kernel refuses its registers; there is %s", wish,
+                           list);
         snprintf(out->why, sizeof out->why, "asked for");
         *engine = &rows[i];
         return ERR_NONE;
     }
-    return err_set(err, ERR_UNSUPPORTED, "cpu.isa = %s: not known here; this machine has %s", wish, list);
+    return err_set(err, ERR_UNSUPPORTED, "cpu.isa = %s: not known here; this machine has %s", wish,
+                   list);
 }
 
 Status cpu_open(Ops *ops, const char *wish, CpuChoice *out, Err *err)
 {
     const CpuIsa *rows, *engine = NULL;
-    const int     n = cpu_isa_rows(&rows);
+    const int n = cpu_isa_rows(&rows);
     memset(out, 0, sizeof *out);
     if (strcmp(wish, "auto") == 0)
         choose_auto(rows, n, out, &engine);
@@ -99,8 +101,8 @@ Status cpu_open(Ops *ops, const char *wish, CpuChoice *out, Err *err)
 int cpu_list(const char *names[8])
 {
     const CpuIsa *rows;
-    const int     n     = cpu_isa_rows(&rows);
-    int           count = 0;
+    const int n = cpu_isa_rows(&rows);
+    int count = 0;
     for (int i = 0; i < n; i++)
         if (rows[i].can()) names[count++] = rows[i].name;
     return count;
@@ -109,7 +111,7 @@ int cpu_list(const char *names[8])
 double cpu_peak(const char *isa, int threads, double seconds)
 {
     const CpuIsa *rows;
-    const int     n = cpu_isa_rows(&rows);
+    const int n = cpu_isa_rows(&rows);
     for (int i = 0; i < n; i++) {
         if (strcmp(rows[i].name, isa) != 0 || !rows[i].can()) continue;
         double sum = 0;

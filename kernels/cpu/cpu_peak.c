@@ -13,7 +13,7 @@ enum { CHAINS = 12, STEPS = 4096 };
 static __attribute__((noinline)) float chains(float a, float b)
 {
     const VecF va = vec_set(a), vb = vec_set(b);
-    VecF       x[CHAINS];
+    VecF x[CHAINS];
 #pragma GCC unroll 12
     for (int i = 0; i < CHAINS; i++) x[i] = vec_set((float)i);
     for (int s = 0; s < STEPS; s++)
@@ -27,8 +27,8 @@ static __attribute__((noinline)) float chains(float a, float b)
 
 double ISA_NAME(cpu_peak)(double seconds)
 {
-    const double   start = clock_seconds();
-    double         done = 0, now = start;
+    const double start = clock_seconds();
+    double done = 0, now = start;
     volatile float keep = 0.5f;
     while (now - start < seconds) {
         keep = chains(keep * 0.0f + 0.5f, 1.0f);

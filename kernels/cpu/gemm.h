@@ -21,7 +21,8 @@
 //   (1) How K is split depends on K and the kernel alone, never on threads, M or N; an element of C
 //       is the same chain of operations wherever its block lies. Hence bitwise repeatable.
 //   (2) Panels are padded with zeros in M, N and K; padded results are computed and never stored.
-//   (3) No memory but the caller's scratch, sized by gemm_scratch for the same arguments and threads.
+//   (3) No memory but the caller's scratch, sized by gemm_scratch for the same arguments and
+//   threads.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -33,45 +34,45 @@
 // One operand as packing sees it: element (i, k), i along M or N.
 typedef struct GemmOperand {
     const void *p;
-    int64_t     ld;
-    bool        k_rows; // (i,k) at p[k*ld + i]; else at p[i*ld + k]
-    bool        is_b;
-    DType       dtype;
+    int64_t ld;
+    bool k_rows; // (i,k) at p[k*ld + i]; else at p[i*ld + k]
+    bool is_b;
+    DType dtype;
 } GemmOperand;
 
 // The part of the private side that will be packed next, for kernels that prefetch it: `rows` runs
 // of `bytes`, `ld` bytes apart. rows == 0: nothing.
 typedef struct GemmNext {
     const char *p;
-    int64_t     ld, rows, bytes;
+    int64_t ld, rows, bytes;
 } GemmNext;
 
 // One chunk of K of one block of C.
 typedef struct GemmBlock {
     const MatmulArgs *args;
-    const char       *a, *b;          // packed panels of rows r0.. and columns c0..
-    int64_t           kp;             // K of the chunk, padded to k_step
-    int64_t           r0, r1, c0, c1; // the block of C
-    bool              first, last;    // chunk of K; after the last one: bias, epilogue, store
-    GemmNext          next;
+    const char *a, *b;      // packed panels of rows r0.. and columns c0..
+    int64_t kp;             // K of the chunk, padded to k_step
+    int64_t r0, r1, c0, c1; // the block of C
+    bool first, last;       // chunk of K; after the last one: bias, epilogue, store
+    GemmNext next;
 } GemmBlock;
 
 // What a thread has during one product.
 typedef struct GemmThread {
-    char  *priv;  // packed private block
-    float *part;  // part_bytes of it: partial sums
-    void  *state; // state_bytes, zero at the start: the kernel's own
+    char *priv;  // packed private block
+    float *part; // part_bytes of it: partial sums
+    void *state; // state_bytes, zero at the start: the kernel's own
 } GemmThread;
 
 typedef struct GemmPlan {
-    bool    priv_a;  // the private side is A (M > N)
-    int     threads;
-    int64_t sn, pn;  // length of the shared and of the private side
-    int64_t sw, pw;  // panel widths
-    int64_t kc, nk;  // K chunk, how many
-    int64_t slab;    // of the shared side packed at a time: bounds the scratch
-    int64_t sb, pb;  // block of C: shared x private
-    size_t  shared_bytes, priv_bytes, part_bytes, state_bytes;
+    bool priv_a; // the private side is A (M > N)
+    int threads;
+    int64_t sn, pn; // length of the shared and of the private side
+    int64_t sw, pw; // panel widths
+    int64_t kc, nk; // K chunk, how many
+    int64_t slab;   // of the shared side packed at a time: bounds the scratch
+    int64_t sb, pb; // block of C: shared x private
+    size_t shared_bytes, priv_bytes, part_bytes, state_bytes;
 } GemmPlan;
 
 typedef struct GemmKernel {
@@ -80,8 +81,8 @@ typedef struct GemmKernel {
     int64_t elem_bytes; // of a packed element
     int64_t kc;         // largest chunk of K
     int64_t shared_block, priv_block;
-    int     tasks;      // at least so many tasks a thread, if the private side is long enough
-    size_t  state_bytes;
+    int tasks; // at least so many tasks a thread, if the private side is long enough
+    size_t state_bytes;
     size_t (*part_bytes)(const MatmulArgs *a, const GemmPlan *p);
     void (*pack)(void *dst, const GemmOperand *x, int64_t i0, int64_t n, int64_t k0, int64_t k);
     void (*begin)(GemmThread *t); // once a thread and product, or NULL
@@ -91,5 +92,5 @@ typedef struct GemmKernel {
 
 LT_C_BEGIN
 size_t gemm_scratch(const GemmKernel *k, const MatmulArgs *a, const OpCtx *cx);
-void   gemm_run(const GemmKernel *k, const MatmulArgs *a, OpCtx *cx);
+void gemm_run(const GemmKernel *k, const MatmulArgs *a, OpCtx *cx);
 LT_C_END

@@ -1,15 +1,15 @@
 // gemm_amx.c -- matrix product of bf16 operands on AMX tiles, f32 sums, f32 or bf16 result.
 // Contract: kernels/ops/matmul.h    Driver: gemm_driver.c    Tiles: amx_tile.h
 //
-// WHAT    A block of C is done strip by strip. A strip is 32 rows of A (one panel, in L1) against all
-//         panels of B of the block (from L2):
+// WHAT    A block of C is done strip by strip. A strip is 32 rows of A (one panel, in L1) against
+//         all panels of B of the block (from L2):
 //
 //                      B panels 32 wide:   |  c0  |  c1  |  c2  | ...
 //             A panel, 32 rows  [======]   | 32x32| 32x32| 32x32|     -> strip buffer, f32
 //
-//         A 32x32 block comes out of the tiles at once, but a row of C is many blocks. So a strip is
-//         gathered in a buffer and stored row by row, whole lines of C, between the tile products of
-//         the next strip: bias, activation, rounding and the store cost little there.
+//         A 32x32 block comes out of the tiles at once, but a row of C is many blocks. So a strip
+//         is gathered in a buffer and stored row by row, whole lines of C, between the tile
+//         products of the next strip: bias, activation, rounding and the store cost little there.
 //
 // COST    8 tile instructions for 65,536 FLOP a step, bound by the tile unit when B comes from L2.
 //         Storing C takes up to a third of a call when K is small; results larger than STREAM_BYTES
@@ -29,30 +29,30 @@
 #include "kernels/cpu/gemm.h"
 
 enum {
-    KC            = 384,
-    SHARED_BLOCK  = 512,
-    PRIV_BLOCK    = 256,
+    KC = 384,
+    SHARED_BLOCK = 512,
+    PRIV_BLOCK = 256,
     PREFETCH_ROWS = 512,
-    STREAM_BYTES  = 1 << 20,
+    STREAM_BYTES = 1 << 20,
 };
 
 // A strip of C that waits to be stored, and how far that has come.
 typedef struct Pending {
-    const float      *S;       // block b at S + b*AMX_BLOCK
+    const float *S; // block b at S + b*AMX_BLOCK
     const MatmulArgs *args;
-    int64_t           r, c;    // first row and column in C
-    int64_t           rows, cols;
-    int64_t           row, col; // next piece: one row of one block
-    int64_t           per;     // pieces a step
-    bool              stream;  // around the caches
+    int64_t r, c; // first row and column in C
+    int64_t rows, cols;
+    int64_t row, col; // next piece: one row of one block
+    int64_t per;      // pieces a step
+    bool stream;      // around the caches
 } Pending;
 
 typedef struct State { // of a thread, in GemmThread.state
-    Pending  out;
-    GemmNext next;     // operand block being prefetched
-    int64_t  row, off; // how far
-    int64_t  lines;    // cache lines a step
-    int64_t  strip;    // strips begun
+    Pending out;
+    GemmNext next;    // operand block being prefetched
+    int64_t row, off; // how far
+    int64_t lines;    // cache lines a step
+    int64_t strip;    // strips begun
 } State;
 
 // ---- store ----
@@ -87,13 +87,13 @@ LT_INLINE void get(const void *from, DType t, int64_t at, uint32_t mask, VecF *l
         return;
     }
     const float *p = (const float *)from + at;
-    *lo            = (VecF)_mm512_maskz_loadu_ps((__mmask16)mask, p);
-    *hi            = (VecF)_mm512_maskz_loadu_ps((__mmask16)(mask >> 16), p + 16);
+    *lo = (VecF)_mm512_maskz_loadu_ps((__mmask16)mask, p);
+    *hi = (VecF)_mm512_maskz_loadu_ps((__mmask16)(mask >> 16), p + 16);
 }
 
 // The epilogues with an activation; apart, so that the plain store stays small.
-static __attribute__((noinline)) void put_activation(const Pending *o, int64_t at, uint32_t mask, VecF lo,
-                                                     VecF hi)
+static __attribute__((noinline)) void put_activation(const Pending *o, int64_t at, uint32_t mask,
+                                                     VecF lo, VecF hi)
 {
     const MatmulArgs *a = o->args;
     if (a->epilogue == MATMUL_GELU) {
@@ -114,16 +114,16 @@ static __attribute__((noinline)) void put_activation(const Pending *o, int64_t a
 // Finish and store one row of one block.
 LT_INLINE void store_piece(Pending *o)
 {
-    const MatmulArgs *a    = o->args;
-    const float      *S    = o->S + o->col * AMX_W + o->row * AMX_W;
-    const uint32_t    mask = amx_mask(o->cols - o->col);
-    const int64_t     c = o->c + o->col, at = (o->r + o->row) * a->ldc + c;
-    VecF              lo = vec_load(S), hi = vec_load(S + 16), x, y;
+    const MatmulArgs *a = o->args;
+    const float *S = o->S + o->col * AMX_W + o->row * AMX_W;
+    const uint32_t mask = amx_mask(o->cols - o->col);
+    const int64_t c = o->c + o->col, at = (o->r + o->row) * a->ldc + c;
+    VecF lo = vec_load(S), hi = vec_load(S + 16), x, y;
     if (a->bias) {
         if (a->bias_dtype == DTYPE_F16) {
             const int64_t n = LT_MIN((int64_t)AMX_W, o->cols - o->col);
-            x               = vec_load_as_n(a->bias, DTYPE_F16, c, LT_MIN(n, (int64_t)16), 0);
-            y               = n > 16 ? vec_load_as_n(a->bias, DTYPE_F16, c + 16, n - 16, 0) : (VecF){0};
+            x = vec_load_as_n(a->bias, DTYPE_F16, c, LT_MIN(n, (int64_t)16), 0);
+            y = n > 16 ? vec_load_as_n(a->bias, DTYPE_F16, c + 16, n - 16, 0) : (VecF){0};
         } else {
             get(a->bias, a->bias_dtype, c, mask, &x, &y);
         }
@@ -154,7 +154,7 @@ static void flush(Pending *o)
 
 LT_INLINE void side_work(void *arg)
 {
-    State   *s = arg;
+    State *s = arg;
     Pending *o = &s->out;
     for (int64_t i = 0; i < o->per && o->row < o->rows; i++) store_piece(o);
     for (int64_t i = 0; i < s->lines && s->row < s->next.rows; i++) {
@@ -171,9 +171,10 @@ LT_INLINE void side_work(void *arg)
 static bool streams(const MatmulArgs *a)
 {
     const size_t e = dtype_bytes(a->c_dtype);
-    uintptr_t    bits = (uintptr_t)a->C | (uintptr_t)a->ldc * e;
+    uintptr_t bits = (uintptr_t)a->C | (uintptr_t)a->ldc * e;
     if (a->epilogue == MATMUL_GELU && a->aux) bits |= (uintptr_t)a->aux;
-    return !a->accumulate && bits % 64 == 0 && (double)a->M * (double)a->N * (double)e >= STREAM_BYTES;
+    return !a->accumulate && bits % 64 == 0 &&
+           (double)a->M * (double)a->N * (double)e >= STREAM_BYTES;
 }
 
 // ---- kernel ----
@@ -211,12 +212,12 @@ static void aim_prefetch(State *s, const GemmPlan *p, const GemmBlock *b, int64_
     s->row = s->off = s->lines = 0;
     if (p->sn > p->sb || p->sn > PREFETCH_ROWS || steps == 0) return;
     const int64_t lines = b->next.rows * ((b->next.bytes + 63) / 64);
-    s->lines            = (lines + steps - 1) / steps;
+    s->lines = (lines + steps - 1) / steps;
 }
 
 static void block_amx(GemmThread *th, const GemmPlan *p, const GemmBlock *b)
 {
-    State        *s     = (State *)th->state;
+    State *s = (State *)th->state;
     const int64_t steps = b->kp / 32, cols = b->c1 - b->c0;
     const int64_t width = (p->priv_a ? p->sb : p->pb) * AMX_W; // floats of a strip
     const int64_t calls = ((b->r1 - b->r0 + 31) / 32) * ((cols + 31) / 32);
@@ -226,8 +227,8 @@ static void block_amx(GemmThread *th, const GemmPlan *p, const GemmBlock *b)
     for (int64_t r = b->r0; r < b->r1; r += AMX_W) {
         // With one chunk of K two strips take turns; else every strip of the block is kept.
         const int64_t slot = p->nk == 1 ? s->strip++ & 1 : (r - b->r0) / AMX_W;
-        float        *S    = th->part + slot * width;
-        const char   *a    = b->a + (r - b->r0) * b->kp * 2;
+        float *S = th->part + slot * width;
+        const char *a = b->a + (r - b->r0) * b->kp * 2;
         for (int64_t c = 0; c < cols; c += AMX_W) {
             if (steps == 0)
                 memset(S + c * AMX_W, 0, AMX_BLOCK * sizeof(float));
@@ -236,13 +237,13 @@ static void block_amx(GemmThread *th, const GemmPlan *p, const GemmBlock *b)
         }
         if (!b->last) continue;
         flush(&s->out);
-        s->out = (Pending){.S      = S,
-                           .args   = b->args,
-                           .r      = r,
-                           .c      = b->c0,
-                           .rows   = LT_MIN((int64_t)AMX_W, b->r1 - r),
-                           .cols   = cols,
-                           .per    = steps ? (AMX_W + steps - 1) / steps : 0,
+        s->out = (Pending){.S = S,
+                           .args = b->args,
+                           .r = r,
+                           .c = b->c0,
+                           .rows = LT_MIN((int64_t)AMX_W, b->r1 - r),
+                           .cols = cols,
+                           .per = steps ? (AMX_W + steps - 1) / steps : 0,
                            .stream = stream};
     }
 }
@@ -254,20 +255,20 @@ static size_t part_bytes(const MatmulArgs *a, const GemmPlan *p)
     return (size_t)(p->nk == 1 ? two : LT_MAX(all, two)) * sizeof(float);
 }
 
-static const GemmKernel kernel = {.mr           = AMX_W,
-                                  .nr           = AMX_W,
-                                  .k_step       = 32,
-                                  .elem_bytes   = 2,
-                                  .kc           = KC,
+static const GemmKernel kernel = {.mr = AMX_W,
+                                  .nr = AMX_W,
+                                  .k_step = 32,
+                                  .elem_bytes = 2,
+                                  .kc = KC,
                                   .shared_block = SHARED_BLOCK,
-                                  .priv_block   = PRIV_BLOCK,
-                                  .tasks        = 2,
-                                  .state_bytes  = sizeof(State),
-                                  .part_bytes   = part_bytes,
-                                  .pack         = pack_amx,
-                                  .begin        = begin_amx,
-                                  .block        = block_amx,
-                                  .end          = end_amx};
+                                  .priv_block = PRIV_BLOCK,
+                                  .tasks = 2,
+                                  .state_bytes = sizeof(State),
+                                  .part_bytes = part_bytes,
+                                  .pack = pack_amx,
+                                  .begin = begin_amx,
+                                  .block = block_amx,
+                                  .end = end_amx};
 
 static bool supports(const MatmulArgs *a, const OpCtx *cx, const char **why)
 {
@@ -283,7 +284,10 @@ static bool supports(const MatmulArgs *a, const OpCtx *cx, const char **why)
     return true;
 }
 
-static size_t scratch(const MatmulArgs *a, const OpCtx *cx) { return gemm_scratch(&kernel, a, cx); }
+static size_t scratch(const MatmulArgs *a, const OpCtx *cx)
+{
+    return gemm_scratch(&kernel, a, cx);
+}
 
 static Status run(const MatmulArgs *a, OpCtx *cx, Err *err)
 {
@@ -294,8 +298,8 @@ static Status run(const MatmulArgs *a, OpCtx *cx, Err *err)
 
 void cpu_matmul_register_amx(Ops *ops)
 {
-    ops_add_matmul(ops,
-                   (Impl_matmul){.impl = "amx", .supports = supports, .scratch = scratch, .run = run});
+    ops_add_matmul(
+        ops, (Impl_matmul){.impl = "amx", .supports = supports, .scratch = scratch, .run = run});
 }
 
 // Four accumulators, the operands stay in their tiles.
@@ -303,9 +307,9 @@ double cpu_peak_amx(double seconds)
 {
     enum { STEPS = 1000 };
     static const char zero[AMX_STEP] = {0};
-    float             S[AMX_BLOCK];
-    const double      start = clock_seconds();
-    double            done = 0, now = start;
+    float S[AMX_BLOCK];
+    const double start = clock_seconds();
+    double done = 0, now = start;
     amx_begin();
     _tile_loadd(4, zero, 64);
     _tile_loadd(5, zero, 64);

@@ -1,9 +1,9 @@
 // gemm_bf16dot.c -- matrix product of bf16 operands with vdpbf16ps, f32 sums.
 // Contract: kernels/ops/matmul.h    Driver: gemm_driver.c
 //
-// WHAT    gemm_f32.c with another inner loop: an element of a panel is a *pair* of neighbouring k in
-//         32 bits, and one instruction adds two products to each of 16 sums. Tile, store and walk are
-//         the same (gemm_tile.h).
+// WHAT    gemm_f32.c with another inner loop: an element of a panel is a *pair* of neighbouring k
+//         in 32 bits, and one instruction adds two products to each of 16 sums. Tile, store and
+//         walk are the same (gemm_tile.h).
 //
 //             panel, one pair of k:   (k0,k1) of i0 | (k0,k1) of i1 | ...
 //
@@ -26,25 +26,26 @@
 LT_INLINE void pair_rows(uint32_t *dst, const uint16_t *lo, const uint16_t *hi, int w, int64_t n)
 {
     for (int i0 = 0; i0 < w; i0 += 16) {
-        const int64_t   left  = n - i0 < 0 ? 0 : n - i0;
-        const __mmask16 have  = (__mmask16)(left >= 16 ? 0xffffu : (1u << left) - 1);
-        const __mmask16 room  = (__mmask16)(w - i0 >= 16 ? 0xffffu : (1u << (w - i0)) - 1);
-        const __m512i   low   = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(have, lo + i0));
-        __m512i         pairs = low;
+        const int64_t left = n - i0 < 0 ? 0 : n - i0;
+        const __mmask16 have = (__mmask16)(left >= 16 ? 0xffffu : (1u << left) - 1);
+        const __mmask16 room = (__mmask16)(w - i0 >= 16 ? 0xffffu : (1u << (w - i0)) - 1);
+        const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(have, lo + i0));
+        __m512i pairs = low;
         if (hi) {
             const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(have, hi + i0));
-            pairs              = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+            pairs = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
         }
         _mm512_mask_storeu_epi32(dst + i0, room, pairs);
     }
 }
 
 // Rows of 32 k are 16 pairs: turn 16 rows at a time.
-LT_INLINE void pack_rows(uint32_t *dst, const uint16_t *src, int64_t ld, int w, int64_t n, int64_t k)
+LT_INLINE void pack_rows(uint32_t *dst, const uint16_t *src, int64_t ld, int w, int64_t n,
+                         int64_t k)
 {
     for (int64_t p = 0; p < k; p += 32) {
-        const uint32_t mask  = k - p >= 32 ? ~0u : (1u << (k - p)) - 1;
-        const int64_t  pairs = LT_MIN((int64_t)16, (k - p + 1) / 2);
+        const uint32_t mask = k - p >= 32 ? ~0u : (1u << (k - p)) - 1;
+        const int64_t pairs = LT_MIN((int64_t)16, (k - p + 1) / 2);
 #pragma GCC unroll 4
         for (int i0 = 0; i0 < w; i0 += 16) {
             VecF r[16];
@@ -59,10 +60,11 @@ LT_INLINE void pack_rows(uint32_t *dst, const uint16_t *src, int64_t ld, int w, 
     }
 }
 
-static void pack_bf16dot(void *dst, const GemmOperand *x, int64_t i0, int64_t n, int64_t k0, int64_t k)
+static void pack_bf16dot(void *dst, const GemmOperand *x, int64_t i0, int64_t n, int64_t k0,
+                         int64_t k)
 {
     const uint16_t *src = (const uint16_t *)x->p + (x->k_rows ? k0 * x->ld + i0 : i0 * x->ld + k0);
-    uint32_t       *to  = dst;
+    uint32_t *to = dst;
     if (!x->k_rows) {
         if (x->is_b)
             pack_rows(to, src, x->ld, NR, n, k);
@@ -91,7 +93,8 @@ static __attribute__((noinline)) void tile_bf16dot(int64_t pairs, const void *pa
             const __m512i av = _mm512_set1_epi32((int)A[i]);
 #pragma GCC unroll 4
             for (int j = 0; j < NV; j++)
-                acc[i][j] = (VecF)_mm512_dpbf16_ps((__m512)acc[i][j], (__m512bh)av, (__m512bh)bv[j]);
+                acc[i][j] =
+                    (VecF)_mm512_dpbf16_ps((__m512)acc[i][j], (__m512bh)av, (__m512bh)bv[j]);
         }
     }
     gemm_tile_end(acc, part, ld, b, r, c);
@@ -103,17 +106,17 @@ static void block_bf16dot(GemmThread *th, const GemmPlan *p, const GemmBlock *b)
     gemm_walk(th, b, b->kp / 2, tile_bf16dot);
 }
 
-static const GemmKernel kernel = {.mr           = MR,
-                                  .nr           = NR,
-                                  .k_step       = 2,
-                                  .elem_bytes   = 2,
-                                  .kc           = 2 * GEMM_KC,
+static const GemmKernel kernel = {.mr = MR,
+                                  .nr = NR,
+                                  .k_step = 2,
+                                  .elem_bytes = 2,
+                                  .kc = 2 * GEMM_KC,
                                   .shared_block = GEMM_SHARED_BLOCK,
-                                  .priv_block   = NC,
-                                  .tasks        = 4,
-                                  .part_bytes   = gemm_part_bytes,
-                                  .pack         = pack_bf16dot,
-                                  .block        = block_bf16dot};
+                                  .priv_block = NC,
+                                  .tasks = 4,
+                                  .part_bytes = gemm_part_bytes,
+                                  .pack = pack_bf16dot,
+                                  .block = block_bf16dot};
 
 static bool supports(const MatmulArgs *a, const OpCtx *cx, const char **why)
 {
@@ -122,7 +125,10 @@ static bool supports(const MatmulArgs *a, const OpCtx *cx, const char **why)
     return a->ab_dtype == DTYPE_BF16;
 }
 
-static size_t scratch(const MatmulArgs *a, const OpCtx *cx) { return gemm_scratch(&kernel, a, cx); }
+static size_t scratch(const MatmulArgs *a, const OpCtx *cx)
+{
+    return gemm_scratch(&kernel, a, cx);
+}
 
 static Status run(const MatmulArgs *a, OpCtx *cx, Err *err)
 {
@@ -133,26 +139,28 @@ static Status run(const MatmulArgs *a, OpCtx *cx, Err *err)
 
 void cpu_matmul_register_avx512_bf16(Ops *ops)
 {
-    ops_add_matmul(ops, (Impl_matmul){
-                            .impl = ISA_STRING, .supports = supports, .scratch = scratch, .run = run});
+    ops_add_matmul(
+        ops,
+        (Impl_matmul){.impl = ISA_STRING, .supports = supports, .scratch = scratch, .run = run});
 }
 
 // Twelve independent chains, as in cpu_peak.c.
 double cpu_peak_avx512_bf16(double seconds)
 {
     enum { CHAINS = 12, STEPS = 4096 };
-    const double   start = clock_seconds();
-    double         done = 0, now = start;
-    volatile int   ones = 0x3f803f80;
+    const double start = clock_seconds();
+    double done = 0, now = start;
+    volatile int ones = 0x3f803f80;
     volatile float keep = 0;
     while (now - start < seconds) {
         const __m512i one = _mm512_set1_epi32(ones);
-        __m512        x[CHAINS];
+        __m512 x[CHAINS];
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) x[i] = _mm512_setzero_ps();
         for (int s = 0; s < STEPS; s++)
 #pragma GCC unroll 12
-            for (int i = 0; i < CHAINS; i++) x[i] = _mm512_dpbf16_ps(x[i], (__m512bh)one, (__m512bh)one);
+            for (int i = 0; i < CHAINS; i++)
+                x[i] = _mm512_dpbf16_ps(x[i], (__m512bh)one, (__m512bh)one);
         VecF sum = {0};
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) sum += (VecF)x[i];

@@ -1,8 +1,8 @@
 // gemm_f32.c -- matrix product in f32, for any vector width; operands may be bf16 or f16 in memory.
 // Contract: kernels/ops/matmul.h    Driver: gemm_driver.c    Built once an instruction set (isa.h)
 //
-// WHAT    The inner loop keeps a tile of C, MR rows x NV vectors, in registers. A step of K loads NV
-//         vectors of B and broadcasts MR values of A against them:
+// WHAT    The inner loop keeps a tile of C, MR rows x NV vectors, in registers. A step of K loads
+//         NV vectors of B and broadcasts MR values of A against them:
 //
 //                     B panel, one k:  [ b0 | b1 | b2 ]      NV vectors
 //             A panel,  a0             [ .. | .. | .. ]
@@ -11,9 +11,9 @@
 //
 //         gemm_tile.h has the tile's shape, its store and the walk over a block.
 //
-// COST    MR*NV multiply-adds for NV loads and MR broadcasts: arithmetic bound from L2. A block of A
-//         (256 rows x kc) stays in L2, B's panel streams through L1 (prefetched 8 steps ahead), and
-//         the tile of C is prefetched while the loop runs.
+// COST    MR*NV multiply-adds for NV loads and MR broadcasts: arithmetic bound from L2. A block of
+//         A (256 rows x kc) stays in L2, B's panel streams through L1 (prefetched 8 steps ahead),
+//         and the tile of C is prefetched while the loop runs.
 //
 // ROUND   Sums in f32; products are fused into them where the instruction set can.
 // SHAPES  everything the contract allows.
@@ -24,7 +24,8 @@
 // ---- packing ----
 
 // Panel of w rows whose k lie side by side: VL rows of VL are turned at a time.
-LT_INLINE void pack_rows(float *dst, const void *src, int64_t ld, DType t, int w, int64_t n, int64_t k)
+LT_INLINE void pack_rows(float *dst, const void *src, int64_t ld, DType t, int w, int64_t n,
+                         int64_t k)
 {
     int64_t p = 0;
     for (; p + VL <= k; p += VL) {
@@ -45,13 +46,15 @@ LT_INLINE void pack_rows(float *dst, const void *src, int64_t ld, DType t, int w
 }
 
 // Panel of w columns that lie side by side for each k.
-LT_INLINE void pack_cols(float *dst, const void *src, int64_t ld, DType t, int w, int64_t n, int64_t k)
+LT_INLINE void pack_cols(float *dst, const void *src, int64_t ld, DType t, int w, int64_t n,
+                         int64_t k)
 {
     if (n == w) {
         for (int64_t p = 0; p < k; p++) {
             int i = 0;
 #pragma GCC unroll 4
-            for (; i + VL <= w; i += VL) vec_store(dst + p * w + i, vec_load_as(src, t, p * ld + i));
+            for (; i + VL <= w; i += VL)
+                vec_store(dst + p * w + i, vec_load_as(src, t, p * ld + i));
 #pragma GCC unroll 8
             for (; i < w; i++) dst[p * w + i] = dtype_load(src, t, p * ld + i);
         }
@@ -63,7 +66,7 @@ LT_INLINE void pack_cols(float *dst, const void *src, int64_t ld, DType t, int w
 
 // One function a layout, width and type, so that each loop knows its constants.
 LT_INLINE void pack_typed(float *dst, const GemmOperand *x, const void *src, int w, int64_t n,
-                         int64_t k, DType t)
+                          int64_t k, DType t)
 {
     if (x->k_rows)
         pack_cols(dst, src, x->ld, t, w, n, k);
@@ -73,8 +76,8 @@ LT_INLINE void pack_typed(float *dst, const GemmOperand *x, const void *src, int
 
 static void pack_f32(void *dst, const GemmOperand *x, int64_t i0, int64_t n, int64_t k0, int64_t k)
 {
-    const int64_t at  = x->k_rows ? k0 * x->ld + i0 : i0 * x->ld + k0;
-    const void   *src = (const char *)x->p + at * (int64_t)dtype_bytes(x->dtype);
+    const int64_t at = x->k_rows ? k0 * x->ld + i0 : i0 * x->ld + k0;
+    const void *src = (const char *)x->p + at * (int64_t)dtype_bytes(x->dtype);
     if (x->dtype == DTYPE_F32) {
         if (x->is_b)
             pack_typed(dst, x, src, NR, n, k, DTYPE_F32);
@@ -93,8 +96,8 @@ static void pack_f32(void *dst, const GemmOperand *x, int64_t i0, int64_t n, int
 // ---- the tile ----
 
 static __attribute__((noinline)) void tile_f32(int64_t k, const void *panel_a, const void *panel_b,
-                                               float *part, int64_t ld, const GemmBlock *b, int64_t r,
-                                               int64_t c)
+                                               float *part, int64_t ld, const GemmBlock *b,
+                                               int64_t r, int64_t c)
 {
     const float *restrict A = panel_a, *restrict B = panel_b;
     VecF acc[MR][NV];
@@ -121,19 +124,22 @@ static void block_f32(GemmThread *th, const GemmPlan *p, const GemmBlock *b)
     gemm_walk(th, b, b->kp, tile_f32);
 }
 
-static const GemmKernel kernel = {.mr           = MR,
-                                  .nr           = NR,
-                                  .k_step       = 1,
-                                  .elem_bytes   = 4,
-                                  .kc           = GEMM_KC,
+static const GemmKernel kernel = {.mr = MR,
+                                  .nr = NR,
+                                  .k_step = 1,
+                                  .elem_bytes = 4,
+                                  .kc = GEMM_KC,
                                   .shared_block = GEMM_SHARED_BLOCK,
-                                  .priv_block   = NC,
-                                  .tasks        = 4,
-                                  .part_bytes   = gemm_part_bytes,
-                                  .pack         = pack_f32,
-                                  .block        = block_f32};
+                                  .priv_block = NC,
+                                  .tasks = 4,
+                                  .part_bytes = gemm_part_bytes,
+                                  .pack = pack_f32,
+                                  .block = block_f32};
 
-static size_t scratch(const MatmulArgs *a, const OpCtx *cx) { return gemm_scratch(&kernel, a, cx); }
+static size_t scratch(const MatmulArgs *a, const OpCtx *cx)
+{
+    return gemm_scratch(&kernel, a, cx);
+}
 
 static Status run(const MatmulArgs *a, OpCtx *cx, Err *err)
 {

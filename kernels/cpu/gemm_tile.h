@@ -1,8 +1,8 @@
-// gemm_tile.h -- a register tile of C: its shape, its store, and the walk over a block; for the kernels
-// that keep MR x NV vectors of sums in registers (gemm_f32.c, gemm_bf16dot.c).
+// gemm_tile.h -- a register tile of C: its shape, its store, and the walk over a block; for the
+// kernels that keep MR x NV vectors of sums in registers (gemm_f32.c, gemm_bf16dot.c).
 //
-// Tiles: 8 x 48 on 32 registers of 16 lanes (divides GPT-2's widths and powers of two), 6 x 16 on 16
-// of 8 lanes, 6 x 8 on 16 of 4 lanes.
+// Tiles: 8 x 48 on 32 registers of 16 lanes (divides GPT-2's widths and powers of two), 6 x 16 on
+// 16 of 8 lanes, 6 x 8 on 16 of 4 lanes.
 //
 // A chunk of K is summed in f32 from zero, chunks are added in order. f32 C holds the partial sums
 // itself; for bf16 and f16 C they are f32 in scratch, and C is rounded once.
@@ -18,7 +18,7 @@ enum {
     NR = NV * VL,
     MC = LATHE_VB == 64 ? 32 * MR : 40 * MR, // rows of A that stay in L2
     NC = LATHE_VB == 64 ? 8 * NR : 24 * NR,  // columns of a task
-    GEMM_KC           = 384,
+    GEMM_KC = 384,
     GEMM_SHARED_BLOCK = 1 << 10,
 };
 
@@ -46,15 +46,14 @@ LT_INLINE bool gemm_adds(const GemmBlock *b)
 }
 
 // A tile that is cut by the edge of C, is in its last chunk, or goes through an epilogue.
-static __attribute__((noinline, unused)) void gemm_store_edge(const float *t, const GemmBlock *b,
-                                                              float *part, int64_t ld, int64_t r,
-                                                              int64_t c)
+static __attribute__((noinline, unused)) void
+gemm_store_edge(const float *t, const GemmBlock *b, float *part, int64_t ld, int64_t r, int64_t c)
 {
     const int64_t mr = LT_MIN(MR, b->r1 - r), nr = LT_MIN(NR, b->c1 - c);
     for (int64_t i = 0; i < mr; i++, part += ld)
         for (int64_t j = 0; j < nr; j += VL) {
             const int64_t n = LT_MIN((int64_t)VL, nr - j);
-            VecF            s = vec_load(t + i * NR + j);
+            VecF s = vec_load(t + i * NR + j);
             if (gemm_adds(b)) s = vec_load_n(part + j, n, 0) + s;
             if (b->last)
                 gemm_finish(b->args, s, r + i, c + j, n);
@@ -78,12 +77,12 @@ LT_INLINE void gemm_tile_begin(VecF acc[MR][NV], const float *part, int64_t ld, 
 }
 
 // The sums of one chunk of K into C or its partial sums (`part`, rows `ld` apart).
-LT_INLINE void gemm_tile_end(VecF acc[MR][NV], float *part, int64_t ld, const GemmBlock *b, int64_t r,
-                             int64_t c)
+LT_INLINE void gemm_tile_end(VecF acc[MR][NV], float *part, int64_t ld, const GemmBlock *b,
+                             int64_t r, int64_t c)
 {
-    const MatmulArgs *a     = b->args;
-    const bool        add   = gemm_adds(b);
-    const bool        plain = a->c_dtype == DTYPE_F32 && a->epilogue == MATMUL_PLAIN && !a->bias;
+    const MatmulArgs *a = b->args;
+    const bool add = gemm_adds(b);
+    const bool plain = a->c_dtype == DTYPE_F32 && a->epilogue == MATMUL_PLAIN && !a->bias;
     if (b->r1 - r >= MR && b->c1 - c >= NR && (plain || !b->last)) {
 #pragma GCC unroll 16
         for (int i = 0; i < MR; i++)
@@ -111,10 +110,10 @@ typedef void (*GemmTile)(int64_t steps, const void *A, const void *B, float *par
 
 LT_INLINE void gemm_walk(GemmThread *th, const GemmBlock *b, int64_t steps, GemmTile tile)
 {
-    const MatmulArgs *a    = b->args;
-    const bool        in_c = a->c_dtype == DTYPE_F32;
-    float            *part = in_c ? (float *)a->C + b->r0 * a->ldc + b->c0 : th->part;
-    const int64_t     ld   = in_c ? a->ldc : b->c1 - b->c0;
+    const MatmulArgs *a = b->args;
+    const bool in_c = a->c_dtype == DTYPE_F32;
+    float *part = in_c ? (float *)a->C + b->r0 * a->ldc + b->c0 : th->part;
+    const int64_t ld = in_c ? a->ldc : b->c1 - b->c0;
     for (int64_t rc = b->r0; rc < b->r1; rc += MC)
         for (int64_t c = b->c0; c < b->c1; c += NR)
             for (int64_t r = rc; r < LT_MIN(b->r1, rc + MC); r += MR)

@@ -25,7 +25,7 @@ LT_INLINE void gemm_transpose(VecF r[VL])
     for (int round = 1; round < VL; round *= 2) {
 #pragma GCC unroll 8
         for (int i = 0; i < VL / 2; i++) {
-            t[2 * i]     = __builtin_shufflevector(r[i], r[i + VL / 2], GEMM_LO);
+            t[2 * i] = __builtin_shufflevector(r[i], r[i + VL / 2], GEMM_LO);
             t[2 * i + 1] = __builtin_shufflevector(r[i], r[i + VL / 2], GEMM_HI);
         }
 #pragma GCC unroll 16

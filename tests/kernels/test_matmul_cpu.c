@@ -1,9 +1,9 @@
 // test_matmul_cpu.c -- kernels/cpu/gemm_*.c against kernels/ref/matmul_ref.c.
 //
-// Operands are small multiples of 1/4, so that products and sums are exact in f32 and bf16 operands:
-// a plain product must equal the reference bit for bit, an epilogue within a few ulp. Memory the op
-// must not read (gaps behind rows, scratch, C without accumulate) holds NaN; memory it must not write
-// holds a pattern that is compared afterwards.
+// Operands are small multiples of 1/4, so that products and sums are exact in f32 and bf16
+// operands: a plain product must equal the reference bit for bit, an epilogue within a few ulp.
+// Memory the op must not read (gaps behind rows, scratch, C without accumulate) holds NaN; memory
+// it must not write holds a pattern that is compared afterwards.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/mem.h"
@@ -17,16 +17,16 @@
 #include <cmocka.h>
 
 typedef struct Case {
-    int64_t        M, N, K, pad;
-    bool           trans_a, trans_b, accumulate, bias, aux, real;
+    int64_t M, N, K, pad;
+    bool trans_a, trans_b, accumulate, bias, aux, real;
     MatmulEpilogue epilogue;
-    Activation     act;
-    DType          ab, c, bias_t;
-    int            threads;
+    Activation act;
+    DType ab, c, bias_t;
+    int threads;
 } Case;
 
 static uint32_t rnd_state = 1;
-static int      rnd(int n)
+static int rnd(int n)
 {
     rnd_state = rnd_state * 1664525u + 1013904223u;
     return (int)((rnd_state >> 8) % (uint32_t)n);
@@ -54,21 +54,21 @@ static void *matrix(int64_t rows, int64_t cols, int64_t ld, DType t, bool real)
 // Run `impl` alone; the arguments' C and aux are what changes.
 static void run(const char *impl, const MatmulArgs *a, int threads)
 {
-    Ops       *ops = need(sizeof *ops);
-    CpuChoice  choice;
-    Err        err;
-    Device     dev;
+    Ops *ops = need(sizeof *ops);
+    CpuChoice choice;
+    Err err;
+    Device dev;
     const bool ref = strcmp(impl, "ref") == 0;
     ops_init(ops);
     if (!ref) assert_int_equal(cpu_open(ops, impl, &choice, &err), ERR_NONE);
     assert_int_equal(ops_force(ops, "matmul", impl, &err), ERR_NONE);
     device_cpu_init(&dev, threads);
     OpPlan plan = {0};
-    OpCtx  cx   = {.ops = ops, .device = &dev, .plan = &plan};
+    OpCtx cx = {.ops = ops, .device = &dev, .plan = &plan};
     assert_int_equal(op_matmul(&cx, a, &err), ERR_NONE);
-    cx.plan          = NULL;
+    cx.plan = NULL;
     cx.scratch_bytes = plan.scratch_bytes;
-    cx.scratch       = need(cx.scratch_bytes);
+    cx.scratch = need(cx.scratch_bytes);
     memset(cx.scratch, 0xff, cx.scratch_bytes + 64);
     assert_int_equal(op_matmul(&cx, a, &err), ERR_NONE);
     for (int i = 0; i < 64; i++)
@@ -89,9 +89,10 @@ static double ulp(DType t, double x)
 
 static void describe(char *to, size_t n, const char *impl, const Case *c)
 {
-    snprintf(to, n, "%s M%d N%d K%d pad%d ta%d tb%d acc%d bias%d epi%d act%d %s->%s threads %d", impl,
-             (int)c->M, (int)c->N, (int)c->K, (int)c->pad, c->trans_a, c->trans_b, c->accumulate,
-             c->bias, (int)c->epilogue, (int)c->act, dtype_name(c->ab), dtype_name(c->c), c->threads);
+    snprintf(to, n, "%s M%d N%d K%d pad%d ta%d tb%d acc%d bias%d epi%d act%d %s->%s threads %d",
+             impl, (int)c->M, (int)c->N, (int)c->K, (int)c->pad, c->trans_a, c->trans_b,
+             c->accumulate, c->bias, (int)c->epilogue, (int)c->act, dtype_name(c->ab),
+             dtype_name(c->c), c->threads);
 }
 
 // got and want hold M rows of ldc; columns from N on are the untouched pattern.
@@ -102,15 +103,18 @@ static void compare(const char *what, const char *text, const Case *c, const voi
     for (int64_t i = 0; i < c->M; i++)
         for (int64_t j = 0; j < ldc; j++) {
             const int64_t at = i * ldc + j;
-            if (memcmp((const char *)got + (size_t)at * e, (const char *)want + (size_t)at * e, e) == 0)
+            if (memcmp((const char *)got + (size_t)at * e, (const char *)want + (size_t)at * e,
+                       e) == 0)
                 continue;
             if (j >= c->N) fail_msg("%s: %s gap written at (%d,%d)", text, what, (int)i, (int)j);
-            const double g = (double)dtype_load(got, c->c, at), w = (double)dtype_load(want, c->c, at);
-            double       tol = 0;
+            const double g = (double)dtype_load(got, c->c, at),
+                         w = (double)dtype_load(want, c->c, at);
+            double tol = 0;
             if (c->epilogue != MATMUL_PLAIN)
                 tol = 1e-14 + (c->epilogue == MATMUL_DGELU ? 3e-7 + 5e-8 * sqrt((double)c->K) : 0) +
                       (c->c == DTYPE_F32 ? 4 : 1) * ulp(c->c, w); // 1e-14: the reference cancels
-            if (c->epilogue != MATMUL_PLAIN && strcmp(text, "amx") >= 0 && text[0] == 'a' && text[1] == 'm')
+            if (c->epilogue != MATMUL_PLAIN && strcmp(text, "amx") >= 0 && text[0] == 'a' &&
+                text[1] == 'm')
                 tol += 1e-5 * (fabs(w) + 1);
             if (c->real) tol += ulp(c->c, w) + 1e-6 * (4 + sqrt((double)c->K));
             if (!(fabs(g - w) <= tol))
@@ -122,24 +126,39 @@ static void check_case(const char *impl, const Case *c)
 {
     char text[160];
     describe(text, sizeof text, impl, c);
-    const int64_t lda = (c->trans_a ? c->M : c->K) + c->pad, ldb = (c->trans_b ? c->K : c->N) + c->pad;
+    const int64_t lda = (c->trans_a ? c->M : c->K) + c->pad,
+                  ldb = (c->trans_b ? c->K : c->N) + c->pad;
     const int64_t ldc = c->N + c->pad;
-    const size_t  c_bytes = (size_t)(c->M * ldc) * dtype_bytes(c->c);
-    void *A   = matrix(c->trans_a ? c->K : c->M, c->trans_a ? c->M : c->K, lda, c->ab, c->real);
-    void *B   = matrix(c->trans_b ? c->N : c->K, c->trans_b ? c->K : c->N, ldb, c->ab, c->real);
+    const size_t c_bytes = (size_t)(c->M * ldc) * dtype_bytes(c->c);
+    void *A = matrix(c->trans_a ? c->K : c->M, c->trans_a ? c->M : c->K, lda, c->ab, c->real);
+    void *B = matrix(c->trans_b ? c->N : c->K, c->trans_b ? c->K : c->N, ldb, c->ab, c->real);
     void *bias = matrix(1, c->N, c->N, c->bias_t, c->real);
     void *got = matrix(c->M, c->accumulate ? c->N : 0, ldc, c->c, c->real), *want = need(c_bytes);
     void *aux = matrix(c->M, c->epilogue == MATMUL_DGELU ? c->N : 0, ldc, c->c, true);
     void *aux_want = need(c_bytes);
     memcpy(want, got, c_bytes);
     memcpy(aux_want, aux, c_bytes);
-    MatmulArgs a = {.C = got, .A = A, .B = B, .bias = c->bias ? bias : NULL, .M = c->M, .N = c->N,
-                    .aux = c->aux ? aux : NULL, .K = c->K, .lda = lda, .ldb = ldb, .ldc = ldc,
-                    .trans_a = c->trans_a, .trans_b = c->trans_b, .accumulate = c->accumulate,
-                    .epilogue = c->epilogue, .act = c->act, .ab_dtype = c->ab, .c_dtype = c->c,
+    MatmulArgs a = {.C = got,
+                    .A = A,
+                    .B = B,
+                    .bias = c->bias ? bias : NULL,
+                    .M = c->M,
+                    .N = c->N,
+                    .aux = c->aux ? aux : NULL,
+                    .K = c->K,
+                    .lda = lda,
+                    .ldb = ldb,
+                    .ldc = ldc,
+                    .trans_a = c->trans_a,
+                    .trans_b = c->trans_b,
+                    .accumulate = c->accumulate,
+                    .epilogue = c->epilogue,
+                    .act = c->act,
+                    .ab_dtype = c->ab,
+                    .c_dtype = c->c,
                     .bias_dtype = c->bias_t};
     run(impl, &a, c->threads);
-    a.C   = want;
+    a.C = want;
     a.aux = c->aux ? aux_want : NULL;
     run("ref", &a, 1);
     compare("C", text, c, got, want, ldc);
@@ -150,37 +169,41 @@ static void check_case(const char *impl, const Case *c)
 
 static int64_t size_of(int kind)
 {
-    static const int edges[] = {1, 2, 3, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 97, 127, 128};
+    static const int edges[] = {1,  2,  3,  5,  6,  7,  8,  9,  15, 16,  17, 31,
+                                32, 33, 47, 48, 49, 63, 64, 65, 97, 127, 128};
     return kind == 0 ? edges[rnd((int)LT_COUNT(edges))] : kind == 1 ? 1 + rnd(150) : 1 + rnd(500);
 }
 
 static Case random_case(bool bf16_only)
 {
     static const DType types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
-    Case               c       = {.M = size_of(rnd(2)), .N = size_of(rnd(2)), .K = size_of(rnd(2))};
-    const int          big     = rnd(12);
+    Case c = {.M = size_of(rnd(2)), .N = size_of(rnd(2)), .K = size_of(rnd(2))};
+    const int big = rnd(12);
     if (big == 0) c.M = size_of(2), c.K = LT_MIN(c.K, 40), c.N = LT_MIN(c.N, 70);
     if (big == 1) c.N = size_of(2) * 2, c.K = LT_MIN(c.K, 40), c.M = LT_MIN(c.M, 70);
     if (big == 2) c.K = 385 + rnd(900), c.M = LT_MIN(c.M, 50), c.N = LT_MIN(c.N, 50);
-    c.pad        = rnd(3) * 5;
-    c.trans_a    = rnd(2);
-    c.trans_b    = rnd(2);
-    c.ab         = bf16_only ? DTYPE_BF16 : types[rnd(3)];
-    c.c          = bf16_only ? types[rnd(2)] : types[rnd(3)];
-    c.bias       = rnd(2);
-    c.bias_t     = types[rnd(3)];
-    c.epilogue   = (MatmulEpilogue)rnd(3);
-    c.act        = (Activation)rnd(3);
+    c.pad = rnd(3) * 5;
+    c.trans_a = rnd(2);
+    c.trans_b = rnd(2);
+    c.ab = bf16_only ? DTYPE_BF16 : types[rnd(3)];
+    c.c = bf16_only ? types[rnd(2)] : types[rnd(3)];
+    c.bias = rnd(2);
+    c.bias_t = types[rnd(3)];
+    c.epilogue = (MatmulEpilogue)rnd(3);
+    c.act = (Activation)rnd(3);
     c.accumulate = c.epilogue == MATMUL_PLAIN && rnd(2);
-    c.aux        = c.epilogue == MATMUL_DGELU || (c.epilogue == MATMUL_GELU && rnd(2));
-    c.threads    = 1 + rnd(3);
-    c.real       = rnd(4) == 0 && (c.c == DTYPE_F32 || c.epilogue == MATMUL_PLAIN);
+    c.aux = c.epilogue == MATMUL_DGELU || (c.epilogue == MATMUL_GELU && rnd(2));
+    c.threads = 1 + rnd(3);
+    c.real = rnd(4) == 0 && (c.c == DTYPE_F32 || c.epilogue == MATMUL_PLAIN);
     if (rnd(3) == 0 && c.pad == 0) c.N = (c.N + 31) & ~31; // rows on cache lines
     return c;
 }
 
 // The engines of this machine that multiply matrices under their own name.
-static int engines(const char *names[8]) { return cpu_list(names); }
+static int engines(const char *names[8])
+{
+    return cpu_list(names);
+}
 static bool bf16_only(const char *impl)
 {
     return strcmp(impl, "amx") == 0 || strcmp(impl, "avx512_bf16") == 0;
@@ -190,7 +213,7 @@ static void random_products_equal_the_reference(void **state)
 {
     (void)state;
     const char *names[8];
-    const int   n = engines(names);
+    const int n = engines(names);
     for (int e = 0; e < n; e++) {
         rnd_state = 7;
         for (int i = 0; i < 250; i++) {
@@ -203,15 +226,24 @@ static void random_products_equal_the_reference(void **state)
 static void edges_of_the_contract(void **state)
 {
     (void)state;
-    static const int64_t sizes[][3] = {{0, 5, 5}, {5, 0, 5}, {5, 7, 0}, {1, 1, 1}, {100, 3, 0}, {1, 700, 65}, {700, 1, 65}};
-    const char          *names[8];
-    const int            n = engines(names);
+    static const int64_t sizes[][3] = {{0, 5, 5},   {5, 0, 5},    {5, 7, 0},   {1, 1, 1},
+                                       {100, 3, 0}, {1, 700, 65}, {700, 1, 65}};
+    const char *names[8];
+    const int n = engines(names);
     for (int e = 0; e < n; e++)
         for (size_t s = 0; s < LT_COUNT(sizes); s++)
             for (int acc = 0; acc < 2; acc++) {
-                const Case c = {.M = sizes[s][0], .N = sizes[s][1], .K = sizes[s][2], .pad = 3, .bias = true,
-                                .accumulate = acc, .threads = 2, .trans_b = true, .bias_t = DTYPE_F32,
-                                .ab = DTYPE_BF16, .c = acc ? DTYPE_F32 : DTYPE_BF16};
+                const Case c = {.M = sizes[s][0],
+                                .N = sizes[s][1],
+                                .K = sizes[s][2],
+                                .pad = 3,
+                                .bias = true,
+                                .accumulate = acc,
+                                .threads = 2,
+                                .trans_b = true,
+                                .bias_t = DTYPE_F32,
+                                .ab = DTYPE_BF16,
+                                .c = acc ? DTYPE_F32 : DTYPE_BF16};
                 check_case(names[e], &c);
             }
 }
@@ -220,19 +252,30 @@ static void threads_do_not_change_a_bit(void **state)
 {
     (void)state;
     const char *names[8];
-    const int   n = engines(names);
+    const int n = engines(names);
     for (int e = 0; e < n; e++)
         for (int shape = 0; shape < 6; shape++) {
             const int64_t M = shape % 2 ? 301 : 90, N = shape % 2 ? 90 : 301, K = 900;
-            const DType   ab = bf16_only(names[e]) || shape % 3 == 1 ? DTYPE_BF16 : DTYPE_F32;
-            const DType   ct = shape > 2 ? DTYPE_BF16 : DTYPE_F32;
+            const DType ab = bf16_only(names[e]) || shape % 3 == 1 ? DTYPE_BF16 : DTYPE_F32;
+            const DType ct = shape > 2 ? DTYPE_BF16 : DTYPE_F32;
             void *A = matrix(M, K, K, ab, true), *B = matrix(K, N, N, ab, true);
             void *bias = matrix(1, N, N, DTYPE_F32, true);
             const size_t bytes = (size_t)(M * N) * dtype_bytes(ct);
-            void        *one = need(bytes), *more = need(bytes);
-            MatmulArgs   a = {.C = one, .A = A, .B = B, .bias = bias, .M = M, .N = N, .K = K, .lda = K,
-                              .ldb = N, .ldc = N, .ab_dtype = ab, .c_dtype = ct, .bias_dtype = DTYPE_F32,
-                              .epilogue = shape == 4 ? MATMUL_GELU : MATMUL_PLAIN};
+            void *one = need(bytes), *more = need(bytes);
+            MatmulArgs a = {.C = one,
+                            .A = A,
+                            .B = B,
+                            .bias = bias,
+                            .M = M,
+                            .N = N,
+                            .K = K,
+                            .lda = K,
+                            .ldb = N,
+                            .ldc = N,
+                            .ab_dtype = ab,
+                            .c_dtype = ct,
+                            .bias_dtype = DTYPE_F32,
+                            .epilogue = shape == 4 ? MATMUL_GELU : MATMUL_PLAIN};
             run(names[e], &a, 1);
             a.C = more;
             for (int t = 2; t < 6; t++) {
@@ -253,15 +296,24 @@ static void nan_and_infinity_reach_their_row_and_column_only(void **state)
 {
     (void)state;
     const char *names[8];
-    const int   n = engines(names);
+    const int n = engines(names);
     enum { M = 37, N = 71, K = 45 };
     for (int e = 0; e < n; e++) {
         uint16_t *A = matrix(M, K, K, DTYPE_BF16, true), *B = matrix(K, N, N, DTYPE_BF16, true);
-        float    *C = need(M * N * 4);
-        A[5 * K + 11]  = bf16_from_f32(NAN);
+        float *C = need(M * N * 4);
+        A[5 * K + 11] = bf16_from_f32(NAN);
         B[40 * N + 60] = bf16_from_f32(INFINITY);
-        const MatmulArgs a = {.C = C, .A = A, .B = B, .M = M, .N = N, .K = K, .lda = K, .ldb = N,
-                              .ldc = N, .ab_dtype = DTYPE_BF16, .c_dtype = DTYPE_F32};
+        const MatmulArgs a = {.C = C,
+                              .A = A,
+                              .B = B,
+                              .M = M,
+                              .N = N,
+                              .K = K,
+                              .lda = K,
+                              .ldb = N,
+                              .ldc = N,
+                              .ab_dtype = DTYPE_BF16,
+                              .c_dtype = DTYPE_F32};
         run(names[e], &a, 2);
         for (int i = 0; i < M; i++)
             for (int j = 0; j < N; j++) {
@@ -283,15 +335,24 @@ static void activations_are_accurate_to_four_ulp(void **state)
     (void)state;
     enum { N = 60000 };
     const char *names[8];
-    const int   n = engines(names);
-    float      *x = need(N * 4), *y = need(N * 4), *w = need(N * 4), *one = need(4);
+    const int n = engines(names);
+    float *x = need(N * 4), *y = need(N * 4), *w = need(N * 4), *one = need(4);
     one[0] = 1;
     for (int i = 0; i < N; i++) x[i] = (float)((i % 2 ? -1 : 1) * exp((double)i / N * 30 - 27.3));
     for (int e = 0; e < n; e++) {
         if (bf16_only(names[e])) continue;
         for (int act = 0; act < 3; act++) {
-            MatmulArgs a = {.C = y, .A = one, .B = x, .M = 1, .N = N, .K = 1, .lda = 1, .ldb = N, .ldc = N,
-                            .epilogue = MATMUL_GELU, .act = (Activation)act};
+            MatmulArgs a = {.C = y,
+                            .A = one,
+                            .B = x,
+                            .M = 1,
+                            .N = N,
+                            .K = 1,
+                            .lda = 1,
+                            .ldb = N,
+                            .ldc = N,
+                            .epilogue = MATMUL_GELU,
+                            .act = (Activation)act};
             run(names[e], &a, 1);
             a.C = w;
             run("ref", &a, 1);
@@ -299,8 +360,8 @@ static void activations_are_accurate_to_four_ulp(void **state)
                 // The reference's 1 + tanh cancels far left; there the value itself is below 1e-4.
                 const double far = x[i] < -3 ? 1e-15 : 0;
                 if (fabs((double)y[i] - (double)w[i]) > 4 * ulp(DTYPE_F32, (double)w[i]) + far)
-                    fail_msg("%s: act %d of %.9g is %.9g, expected %.9g", names[e], act, (double)x[i],
-                             (double)y[i], (double)w[i]);
+                    fail_msg("%s: act %d of %.9g is %.9g, expected %.9g", names[e], act,
+                             (double)x[i], (double)y[i], (double)w[i]);
             }
         }
     }
