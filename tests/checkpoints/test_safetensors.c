@@ -285,6 +285,36 @@ static void deep_nesting_does_not_break_the_stack(void **state)
     fixture_rmdir(dir);
 }
 
+static void tensors_beyond_4_gib_are_found_where_they_are(void **state)
+{
+    (void)state;
+    static const char header[] =
+        "{\"big\":{\"dtype\":\"F32\",\"shape\":[1342177280],\"data_offsets\":[0,5368709120]},"
+        "\"last\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[5368709120,5368709124]}} ";
+    char dir[PATH_CAP], path[PATH_CAP];
+    fixture_mkdir(dir);
+    fixture_path(path, dir, "sparse.safetensors");
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    for (int k = 0; k < 8; k++) fputc((int)((uint64_t)strlen(header) >> (8 * k) & 255), f);
+    assert_int_equal(fwrite(header, 1, strlen(header), f), strlen(header));
+    assert_int_equal(fseeko(f, (off_t)5368709120, SEEK_CUR), 0); // a hole: it takes no room
+    assert_int_equal(fwrite("tail", 1, 4, f), 4);
+    const bool written = fclose(f) == 0;
+    SafeFile   s;
+    Err        err;
+    if (written) {
+        fixture_must(safe_open(&s, path, &err), &err);
+        assert_int_equal(safe_find(&s, "big")->bytes, 5368709120);
+        assert_int_equal(safe_find(&s, "big")->data[0], 0);
+        assert_memory_equal(safe_find(&s, "last")->data, "tail", 4);
+        safe_close(&s);
+    } else {
+        print_message("SKIP: this file system has no files of 5 GiB\n");
+    }
+    fixture_rmdir(dir);
+}
+
 static void every_truncation_and_flip_is_refused_or_harmless(void **state)
 {
     (void)state;
@@ -350,6 +380,7 @@ int main(void)
         cmocka_unit_test(transposing_through_strips_is_a_transposition),
         cmocka_unit_test(hostile_files_are_refused_by_name),
         cmocka_unit_test(deep_nesting_does_not_break_the_stack),
+        cmocka_unit_test(tensors_beyond_4_gib_are_found_where_they_are),
         cmocka_unit_test(every_truncation_and_flip_is_refused_or_harmless),
         cmocka_unit_test(a_full_disk_leaves_the_old_file_and_no_new_one),
     };
