@@ -11,9 +11,12 @@
 #include "tests/support/op_harness.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -64,6 +67,20 @@ static bool repeats(const Case *first, OpId op, int variant, const Mix *m, OpBac
     return same;
 }
 
+// Once more where a read behind the last element of a tensor cannot stay unseen.
+static bool reads_no_further(const Case *want, const Case *naive, int variant, const Mix *m,
+                             OpBackend *b, char why[512])
+{
+    if (!b->device.is_host) return true;
+    Device fenced;
+    Case   c;
+    fenced_device_init(&fenced, b->device.threads);
+    case_build(&c, want->op, variant, m, &fenced);
+    const bool ok = case_run(&c, &b->ops, why) && case_matches(&c, want, naive, why);
+    case_free(&c);
+    return ok;
+}
+
 static bool one_case(OpId op, int variant, const Mix *m, OpBackend *b, Truth *t, char why[512])
 {
     Case want, naive, got;
@@ -72,7 +89,8 @@ static bool one_case(OpId op, int variant, const Mix *m, OpBackend *b, Truth *t,
     case_build(&got, op, variant, m, &b->device);
     const bool ok = case_run(&want, &t->ref, why) && case_run(&naive, &t->naive, why) &&
                     case_run(&got, &b->ops, why) && case_matches(&got, &want, &naive, why) &&
-                    repeats(&got, op, variant, m, b, why);
+                    repeats(&got, op, variant, m, b, why) &&
+                    reads_no_further(&want, &naive, variant, m, b, why);
     case_free(&want);
     case_free(&naive);
     case_free(&got);
@@ -174,6 +192,34 @@ static void harness_catches_wrong_kernels(void **state)
     assert_int_equal(caught, 3);
 }
 
+static Status greedy_cast(const CastArgs *a, OpCtx *cx, Err *err)
+{
+    volatile float beyond = ((const float *)a->src)[a->n];
+    (void)beyond;
+    return cast_naive(a, cx, err);
+}
+
+static void fence_stops_a_read_too_far(void **state)
+{
+    (void)state;
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        static Ops ops;
+        Device     fenced;
+        Case       c;
+        char       why[512];
+        signal(SIGSEGV, SIG_DFL);
+        ops_add_cast(&ops, (Impl_cast){.impl = "greedy", .run = greedy_cast});
+        fenced_device_init(&fenced, 1);
+        case_build(&c, OP_cast, 2, case_mix(0), &fenced);
+        _exit(case_run(&c, &ops, why) ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
 // Moves one element in the middle of C by 5e-5 (f32), or by four neighbours (16 bits).
 static Status spoilt_matmul(const MatmulArgs *a, OpCtx *cx, Err *err)
 {
@@ -224,6 +270,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(harness_catches_wrong_kernels),
         cmocka_unit_test(tolerance_is_tight),
+        cmocka_unit_test(fence_stops_a_read_too_far),
         cmocka_unit_test(every_implementation_matches_its_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

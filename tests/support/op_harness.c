@@ -9,14 +9,68 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-enum { GUARD = 256, GUARD_BYTE = 0x5a, NAN_BYTE = 0xff }; // all ones is a NaN in every float type
+enum { GUARD = 256, GUARD_BYTE = 0x5a, ALIGN = 128 };
+enum { NAN_BYTE = 0xff }; // all ones is a NaN in every float type
 
 static void *must_alloc(size_t bytes)
 {
     void *p = mem_alloc(bytes);
     ASSERT(p, "no memory for a test (%zu bytes)", bytes);
     return p;
+}
+
+static size_t page_up(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+// Blocks of n * ALIGN bytes are aligned as on any device, others to their element.
+static Status fenced_alloc(Device *d, size_t bytes, void **out, Err *err)
+{
+    (void)d;
+    const size_t body = page_up(bytes), page = page_up(1);
+    char *p = mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || mprotect(p + body, page, PROT_NONE) != 0)
+        return mem_err(err, bytes, "a fenced block");
+    *out = p + body - bytes;
+    return ERR_NONE;
+}
+
+static void fenced_free(Device *d, void *p, size_t bytes)
+{
+    (void)d;
+    const size_t body = page_up(bytes);
+    munmap((char *)p + bytes - body, body + page_up(1));
+}
+
+static Status fenced_copy(Device *d, void *dst, const void *src, size_t bytes, Err *err)
+{
+    (void)d;
+    (void)err;
+    memcpy(dst, src, bytes);
+    return ERR_NONE;
+}
+
+static Status fenced_sync(Device *d, Err *err)
+{
+    (void)d;
+    (void)err;
+    return ERR_NONE;
+}
+
+void fenced_device_init(Device *d, int threads)
+{
+    static const DeviceVtable fenced = {.alloc    = fenced_alloc,
+                                        .free     = fenced_free,
+                                        .upload   = fenced_copy,
+                                        .download = fenced_copy,
+                                        .sync     = fenced_sync};
+    device_cpu_init(d, threads);
+    d->v = &fenced;
 }
 
 void *tensor_host(const Tensor *t) { return t->host + t->at; }
@@ -32,7 +86,8 @@ static Tensor *add_tensor(Case *c, TensorRole role, const char *name, DType type
     const size_t bytes = rows ? ((size_t)(rows - 1) * (size_t)ld + (size_t)cols) * es : 0;
     *t = (Tensor){.name = name, .role = role, .dtype = type, .rows = rows, .cols = cols, .ld = ld};
     t->at          = GUARD + (size_t)c->skew * es;
-    t->block_bytes = t->at + bytes + GUARD;
+    t->tail        = c->device->v->alloc == fenced_alloc ? 0 : GUARD;
+    t->block_bytes = t->at + bytes + t->tail;
     t->host        = must_alloc(t->block_bytes);
     t->result      = must_alloc(t->block_bytes);
     memset(t->host, GUARD_BYTE, t->block_bytes);
@@ -112,7 +167,7 @@ const char *case_impl(const Case *c, const Ops *ops)
 // Is byte i of the block part of an element that the op may write?
 static bool writable(const Tensor *t, size_t i)
 {
-    if (t->role == TENSOR_IN || i < t->at || i >= t->block_bytes - GUARD) return false;
+    if (t->role == TENSOR_IN || i < t->at || i >= t->block_bytes - t->tail) return false;
     const size_t es = dtype_bytes(t->dtype), ld = (size_t)t->ld * es;
     return ld == 0 || (i - t->at) % ld < (size_t)t->cols * es;
 }
@@ -122,7 +177,7 @@ static bool untouched(const Tensor *t, char why[512])
     for (size_t i = 0; i < t->block_bytes; i++) {
         if (t->result[i] == t->host[i] || writable(t, i)) continue;
         snprintf(why, 512, "%s: wrote outside its elements: byte %lld of %lld", t->name,
-                 (long long)i - (long long)t->at, (long long)(t->block_bytes - t->at - GUARD));
+                 (long long)i - (long long)t->at, (long long)(t->block_bytes - t->at - t->tail));
         return false;
     }
     return true;
@@ -138,13 +193,13 @@ static bool run_guarded(Case *c, OpCtx *cx, char why[512])
         return false;
     }
     cx->plan            = NULL;
-    const size_t bytes  = plan.scratch_bytes + GUARD;
+    const size_t bytes  = (plan.scratch_bytes + GUARD + ALIGN - 1) / ALIGN * ALIGN;
     void        *block  = NULL;
     unsigned char *image = must_alloc(bytes);
     const Status got    = device_alloc(c->device, bytes, &block, NULL);
     ASSERT(got == ERR_NONE, "no device memory for a test (%zu bytes)", bytes);
     memset(image, NAN_BYTE, plan.scratch_bytes);
-    memset(image + plan.scratch_bytes, GUARD_BYTE, GUARD);
+    memset(image + plan.scratch_bytes, GUARD_BYTE, bytes - plan.scratch_bytes);
     Status s          = device_upload(c->device, block, image, bytes, &err);
     cx->scratch       = block;
     cx->scratch_bytes = plan.scratch_bytes;

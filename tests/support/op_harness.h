@@ -43,7 +43,8 @@ typedef struct Tensor {
     char       *result; // what it held after the run
     char       *block;  // on the device
     size_t      block_bytes;
-    size_t      at; // bytes from the block's start to element 0
+    size_t      at;   // bytes from the block's start to element 0
+    size_t      tail; // bytes of guard behind the last element; 0 on a fenced device
 } Tensor;
 
 typedef union OpArgs {
@@ -92,6 +93,8 @@ void   *tensor_dev(const Tensor *t);  // element 0 on the device
 
 // The implementation that `ops` would use, or NULL.
 const char *case_impl(const Case *c, const Ops *ops);
+// A CPU device whose blocks end at a page that may not be touched: a read too far ends the program.
+void fenced_device_init(Device *d, int threads);
 // Upload, run with exactly the scratch it asks for, download. false: `why` says what was violated.
 bool case_run(Case *c, const Ops *ops, char why[512]);
 // Compare outputs with the reference's, given the naive twin's.
