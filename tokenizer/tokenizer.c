@@ -240,7 +240,7 @@ Status tokenizer_decode(const Tokenizer *t, const int32_t *id, int64_t n, Buf *o
 {
     size_t bytes = 0;
     for (int64_t i = 0; i < n; i++) {
-        TRY_CTX(check_id(t, id[i], err), err, "while decoding id number %lld", (long long)i);
+        TRY_CTX(check_id(t, id[i], err), err, "decoding id number %lld", (long long)i);
         bytes += (size_t)t->token[id[i]].bytes;
     }
     TRY(buf_reserve(out, bytes, err));

@@ -97,7 +97,7 @@ Status tokenizer_load(Tokenizer **out, const char *path, const char *pattern, Er
                        "cl100k are",
                        pattern, path);
     Tokenizer *t = NULL;
-    TRY_CTX(load_any(&t, path, asked, err), err, "while loading the tokenizer %s", path);
+    TRY_CTX(load_any(&t, path, asked, err), err, "loading the tokenizer %s", path);
     if (!choose && t->pattern != asked) {
         const Status s = err_set(err, ERR_USAGE, "the tokenizer %s has the pattern %s, not %s",
                                  path, pretoken_name(t->pattern), pattern);

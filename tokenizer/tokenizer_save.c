@@ -216,7 +216,7 @@ Status tokenizer_save(const Tokenizer *t, const char *dir, Err *err)
         Status s = files[i].write(t, &text, err);
         if (s == ERR_NONE) s = file_replace(path, text.data, text.len, err);
         buf_free(&text);
-        TRY_CTX(s, err, "while saving the tokenizer");
+        TRY_CTX(s, err, "saving the tokenizer");
     }
     return ERR_NONE;
 }

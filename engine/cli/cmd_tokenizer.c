@@ -172,6 +172,7 @@ static Status each_file(const Options *o,
         err_hint(err, "lathe tokenizer %s --tokenizer=DIR [FILE ...]", o->args[0]);
         return err_set(err, ERR_USAGE, "--tokenizer is missing");
     }
+    const char *const doing = one == encode_one ? "encoding" : "decoding";
     Tokenizer *t = NULL;
     TRY(tokenizer_load(&t, o->tokenizer, o->pattern, err));
     Status s = ERR_NONE;
@@ -179,7 +180,7 @@ static Status each_file(const Options *o,
         const char *path = i < o->n_args ? o->args[i] : "-";
         s = one(t, o, path, err);
         const char *name = strcmp(path, "-") ? path : "standard input";
-        if (s != ERR_NONE) s = err_add(err, s, "while reading %s", name);
+        if (s != ERR_NONE) s = err_add(err, s, "%s %s", doing, name);
     }
     if (s == ERR_NONE) s = flush_out(err);
     tokenizer_close(t);
