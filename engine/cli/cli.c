@@ -41,15 +41,14 @@ static const Command commands[] = {
      "  lathe plan [CONFIG.ini] [--preset=NAME] [--name=value ...]\n"},
     {"convert", C_CONVERT, true, "a model folder with another element type, split, head or padding",
      "  lathe convert --from=DIR --to=DIR [--dtype=bf16] [--max_shard_mb=N] [--tie=true|false]\n"},
+    {"bench", C_BENCH, true, "time the ops on this machine", "  lathe bench [OP ...]\n"},
     {"ops", C_OPS, true, "the op table: which implementation each op would use here",
      "  lathe ops [--cpu.isa=NAME] [--ops.NAME=IMPL]\n"},
-    {"bench", C_BENCH, true, "speed of each op here, beside what the machine allows",
-     "  lathe bench [OP] [--threads=N] [--cpu.isa=NAME] [--ops.NAME=IMPL] [--json]\n"},
 };
 
 static Status run_command(OptionCommand bit, Options *o, Err *err)
 {
-    switch ((unsigned)bit) {
+    switch (bit) {
     case C_TOKENIZER: return cmd_tokenizer(o, err);
     case C_DATA: return cmd_data(o, err);
     case C_TRAIN: return cmd_train(o, err);
@@ -58,10 +57,10 @@ static Status run_command(OptionCommand bit, Options *o, Err *err)
     case C_INSPECT: return cmd_inspect(o, err);
     case C_PLAN: return cmd_plan(o, err);
     case C_CONVERT: return cmd_convert(o, err);
-    case C_OPS: return cmd_ops(o, err);
     case C_BENCH: return cmd_bench(o, err);
-    default: return err_set(err, ERR_USAGE, "no such command");
+    case C_OPS: return cmd_ops(o, err);
     }
+    return err_set(err, ERR_USAGE, "no such command");
 }
 
 // Each line of the text gets the prefix, but for the indented ones ("  while ...").
