@@ -3,8 +3,8 @@
 // For each block of queries and each block of keys, all transposed as in the forward:
 //     P^T = e^(S^T - lse), dP^T = V dO^T, dS^T = P^T (drop(dP^T) - delta)
 //     dV += drop(P^T) dO      dK += dS^T Q      dQ += dS K
-// The order of every sum is that of these two loops: it depends on the shape alone. Q is packed times
-// `scale`, which covers S and dK; dQ gets it when it is stored.
+// The order of every sum is that of these two loops: it depends on the shape alone. Q is packed
+// times `scale`, which covers S and dK; dQ gets it when it is stored.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/attention_vec.h"
@@ -43,7 +43,7 @@ static size_t carve(BwdBuf *f, const AttentionBwdArgs *a, char *base)
     return c.used;
 }
 
-// Scores and dP of four keys in place become drop(P) and dS. p, g: at the keys' row and lane vector v.
+// Scores and dP of four keys become drop(P) and dS. p, g: at the keys' row and lane vector v.
 static void gradients(const BwdBuf *f, const AttBlock *blk, int v, int64_t j, float *p, float *g,
                       const VecDrop *drop, uint32_t row)
 {
@@ -71,27 +71,31 @@ static void key_block(const BwdBuf *f, const AttBlock *blk, int64_t k0, int64_t 
                       const VecDrop *drop, uint32_t row)
 {
     const int64_t Dp = att_up(D, VL), groups = (k1 - k0) / ATT_M;
-    AttLanes      l[ATT_K / ATT_M];
+    const float  *k = f->k + k0 * Dp, *v = f->v + k0 * Dp;
+    float        *dk = f->dk + k0 * Dp, *dv = f->dv + k0 * Dp;
+    int64_t       q0[ATT_K / ATT_M], n[ATT_K / ATT_M]; // queries that a group needs
     for (int64_t r = 0; r < groups; r++) {
-        l[r] = att_lanes(blk, k0 + r * ATT_M);
-        att_rows(l[r].count, ATT_SET, D, f->k + (k0 + r * ATT_M) * Dp, Dp, 1, f->qt + l[r].first * VL,
-                 ATT_Q, f->p + r * ATT_M * ATT_Q + l[r].first * VL, ATT_Q, NULL);
+        const AttLanes l = att_lanes(blk, k0 + r * ATT_M);
+        q0[r]            = l.first * VL;
+        n[r]             = l.count * VL;
     }
+    enum { STEP = ATT_M * ATT_Q };
     for (int64_t r = 0; r < groups; r++)
-        att_rows(l[r].count, ATT_SET, D, f->v + (k0 + r * ATT_M) * Dp, Dp, 1, f->ot + l[r].first * VL,
-                 ATT_Q, f->g + r * ATT_M * ATT_Q + l[r].first * VL, ATT_Q, NULL);
+        att_rows(n[r] / VL, ATT_SET, D, k + r * ATT_M * Dp, Dp, 1, f->qt + q0[r], ATT_Q,
+                 f->p + r * STEP + q0[r], ATT_Q, NULL);
     for (int64_t r = 0; r < groups; r++)
-        for (int v = l[r].first; v < l[r].first + l[r].count; v++)
-            gradients(f, blk, v, k0 + r * ATT_M, f->p + r * ATT_M * ATT_Q + v * VL,
-                      f->g + r * ATT_M * ATT_Q + v * VL, drop, row + (uint32_t)(v * VL));
+        att_rows(n[r] / VL, ATT_SET, D, v + r * ATT_M * Dp, Dp, 1, f->ot + q0[r], ATT_Q,
+                 f->g + r * STEP + q0[r], ATT_Q, NULL);
     for (int64_t r = 0; r < groups; r++)
-        att_rows(l[r].count ? Dp / VL : 0, ATT_ADD, l[r].count * VL,
-                 f->p + r * ATT_M * ATT_Q + l[r].first * VL, ATT_Q, 1, f->o + l[r].first * VL * Dp, Dp,
-                 f->dv + (k0 + r * ATT_M) * Dp, Dp, NULL);
+        for (int64_t q = q0[r]; q < q0[r] + n[r]; q += VL)
+            gradients(f, blk, (int)(q / VL), k0 + r * ATT_M, f->p + r * STEP + q,
+                      f->g + r * STEP + q, drop, row + (uint32_t)q);
     for (int64_t r = 0; r < groups; r++)
-        att_rows(l[r].count ? Dp / VL : 0, ATT_ADD, l[r].count * VL,
-                 f->g + r * ATT_M * ATT_Q + l[r].first * VL, ATT_Q, 1, f->q + l[r].first * VL * Dp, Dp,
-                 f->dk + (k0 + r * ATT_M) * Dp, Dp, NULL);
+        att_rows(n[r] ? Dp / VL : 0, ATT_ADD, n[r], f->p + r * STEP + q0[r], ATT_Q, 1,
+                 f->o + q0[r] * Dp, Dp, dv + r * ATT_M * Dp, Dp, NULL);
+    for (int64_t r = 0; r < groups; r++)
+        att_rows(n[r] ? Dp / VL : 0, ATT_ADD, n[r], f->g + r * STEP + q0[r], ATT_Q, 1,
+                 f->q + q0[r] * Dp, Dp, dk + r * ATT_M * Dp, Dp, NULL);
     for (int r = 0; r < ATT_Q / ATT_M; r++) {
         const int64_t j0 = LT_MAX(k0, blk->row[r].lo), j1 = LT_MIN(k1, blk->row[r].hi);
         if (j0 >= j1) continue;
@@ -100,15 +104,15 @@ static void key_block(const BwdBuf *f, const AttBlock *blk, int64_t k0, int64_t 
     }
 }
 
-static void query_block(const AttentionBwdArgs *a, const BwdBuf *f, int64_t b, int64_t h, int64_t q0,
-                        const VecDrop *drop)
+static void query_block(const AttentionBwdArgs *a, const BwdBuf *f, int64_t b, int64_t h,
+                        int64_t q0, const VecDrop *drop)
 {
     const int64_t D = a->D, Dp = att_up(D, VL), n = LT_MIN(a->T - q0, ATT_Q);
     const int64_t at = b * a->out_batch + q0 * a->out_row + h * D;
+    const int64_t qs = b * a->qkv_batch + q0 * a->qkv_row + h * D;
     AttBlock      blk;
     att_block(&blk, &a->mask, b, q0, 0, a->T, a->T);
-    att_pack(f->q, ATT_Q, a->q, a->dtype, b * a->qkv_batch + q0 * a->qkv_row + h * D, a->qkv_row, n, D,
-             a->scale);
+    att_pack(f->q, ATT_Q, a->q, a->dtype, qs, a->qkv_row, n, D, a->scale);
     att_pack(f->o, ATT_Q, a->dout, a->dtype, at, a->out_row, n, D, 1);
     att_turn(f->qt, f->q, Dp);
     att_turn(f->ot, f->o, Dp);
@@ -124,8 +128,7 @@ static void query_block(const AttentionBwdArgs *a, const BwdBuf *f, int64_t b, i
     for (int64_t k0 = blk.whole.lo / ATT_K * ATT_K; k0 < blk.whole.hi; k0 += ATT_K)
         key_block(f, &blk, k0, LT_MIN(k0 + ATT_K, att_up(a->T, ATT_M)), D, drop, (uint32_t)q0);
     for (int64_t i = 0; i < n; i++)
-        att_unpack(a->dq, a->dtype, b * a->qkv_batch + (q0 + i) * a->qkv_row + h * D, f->dq + i * Dp, D,
-                   vec_set(a->scale));
+        att_unpack(a->dq, a->dtype, qs + i * a->qkv_row, f->dq + i * Dp, D, vec_set(a->scale));
 }
 
 static void head(const AttentionBwdArgs *a, const BwdBuf *f, int64_t b, int64_t h)

@@ -1,8 +1,8 @@
 // attention_fwd_vec.c -- attention forward in blocks with a running maximum; see attention_vec.h.
 //
-// For each block of keys: scores, new maximum m of each query, p = e^(s - m), and the output so far is
-// scaled by e^(m_old - m) while P V is added. Few queries (generation) take another way: plain dot
-// products over the unpacked cache, since packing it would cost more than reading it once.
+// For each block of keys: scores, new maximum m of each query, p = e^(s - m), and the output so far
+// is scaled by e^(m_old - m) while P V is added. Few queries (generation) take another way: plain
+// dot products over the cache as it is, since packing it would cost more than reading it once.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/attention_vec.h"
@@ -56,31 +56,32 @@ static void scores(const FwdBuf *f, const AttBlock *blk, int64_t k0, int64_t k1,
     }
 }
 
-// Lane vector v of block k0 .. k1-1: probabilities against the new maximum, into the place of scores.
+// Lane vector v of block k0 .. k1-1: scores become probabilities against the new maximum.
 static void softmax(const FwdBuf *f, const AttBlock *blk, int v, int64_t k0, int64_t k1,
                     const VecDrop *drop, uint32_t row)
 {
     const AttRange any = blk->any[v], all = blk->all[v];
     const int64_t  j0 = LT_MAX(k0, any.lo / ATT_M * ATT_M), j1 = LT_MIN(k1, att_up(any.hi, ATT_M));
-    float         *s   = f->s - k0 * ATT_Q + v * VL;
+    float         *s   = f->s + (j0 - k0) * ATT_Q + v * VL;
     const VecF     old = vec_load(f->top + v * VL);
     VecF           top = old, sum = vec_set(0);
     for (int64_t j = j0; j < j1; j++) {
-        VecF x = vec_load(s + j * ATT_Q);
+        float *at = s + (j - j0) * ATT_Q;
+        VecF   x  = vec_load(at);
         if (j < all.lo || j >= all.hi) {
             x = vec_select(att_sees(blk, v, j), x, vec_set(-INFINITY));
-            vec_store(s + j * ATT_Q, x);
+            vec_store(at, x);
         }
         top = vec_max(top, x);
     }
-    for (int64_t j = j0; j < j1; j += ATT_M) {
+    for (int64_t j = j0; j < j1; j += ATT_M, s += ATT_M * ATT_Q) {
         VecU w[4];
         if (drop) vec_rng_rows(w, drop, row, (uint32_t)(j / 4));
 #pragma GCC unroll 4
         for (int i = 0; i < ATT_M; i++) {
-            const VecF p = vm_exp_neg(vec_load(s + (j + i) * ATT_Q) - top);
+            const VecF p = vm_exp_neg(vec_load(s + i * ATT_Q) - top);
             sum += p;
-            vec_store(s + (j + i) * ATT_Q, drop ? vec_drop_apply(drop, w[i], p) : p);
+            vec_store(s + i * ATT_Q, drop ? vec_drop_apply(drop, w[i], p) : p);
         }
     }
     const VecF keep = vm_exp_neg(old - top);
@@ -101,14 +102,14 @@ static void values(const FwdBuf *f, const AttBlock *blk, int64_t k0, int64_t k1,
     }
 }
 
-static void query_block(const AttentionFwdArgs *a, const FwdBuf *f, int64_t b, int64_t h, int64_t q0,
-                        const VecDrop *drop)
+static void query_block(const AttentionFwdArgs *a, const FwdBuf *f, int64_t b, int64_t h,
+                        int64_t q0, const VecDrop *drop)
 {
     const int64_t Dp = att_up(a->D, VL), n = LT_MIN(a->Tq - q0, ATT_Q);
+    const int64_t at = b * a->q_batch + q0 * a->q_row + h * a->D;
     AttBlock      blk;
     att_block(&blk, &a->mask, b, q0, a->q_pos0, a->Tq, a->Tk);
-    att_pack(f->q, ATT_Q, a->q, a->dtype, b * a->q_batch + q0 * a->q_row + h * a->D, a->q_row, n, a->D,
-             a->scale);
+    att_pack(f->q, ATT_Q, a->q, a->dtype, at, a->q_row, n, a->D, a->scale);
     att_turn(f->qt, f->q, Dp);
     memset(f->out, 0, (size_t)(ATT_Q * Dp) * sizeof *f->out);
     for (int l = 0; l < ATT_Q; l++) {
@@ -124,11 +125,11 @@ static void query_block(const AttentionFwdArgs *a, const FwdBuf *f, int64_t b, i
         values(f, &blk, k0, k1, a->D);
     }
     for (int64_t i = 0; i < n; i++) {
-        const float s = f->sum[i];
+        const float sum = f->sum[i], top = f->top[i];
         const bool  seen = blk.hi[i] > 0;
         att_unpack(a->out, a->dtype, b * a->out_batch + (q0 + i) * a->out_row + h * a->D,
-                   f->out + i * Dp, a->D, vec_set(seen ? 1.0f / s : 0.0f));
-        if (a->lse) a->lse[(b * a->H + h) * a->Tq + q0 + i] = seen ? f->top[i] + logf(s) : -INFINITY;
+                   f->out + i * Dp, a->D, vec_set(seen ? 1.0f / sum : 0));
+        if (a->lse) a->lse[(b * a->H + h) * a->Tq + q0 + i] = seen ? top + logf(sum) : -INFINITY;
     }
 }
 
@@ -144,7 +145,7 @@ static void head(const AttentionFwdArgs *a, const FwdBuf *f, int64_t b, int64_t 
     for (int64_t q0 = 0; q0 < a->Tq; q0 += ATT_Q) query_block(a, f, b, h, q0, on ? &drop : NULL);
 }
 
-// ---- few queries -----------------------------------------------------------------------------------
+// ---- few queries --------------------------------------------------------------------------------
 
 // p of keys lo .. hi-1 of one query in f->s; returns 1 / sum, and the logarithm of the sum in *lse.
 static float one_softmax(const FwdBuf *f, int64_t lo, int64_t hi, float *lse)
@@ -170,9 +171,10 @@ static void one_query(const AttentionFwdArgs *a, const FwdBuf *f, int64_t b, int
     float          lse = -INFINITY, inv = 0;
     att_pack(f->q, 1, a->q, a->dtype, b * a->q_batch + i * a->q_row + h * D, 0, 1, D, a->scale);
     for (int64_t j = lo; j < hi; j++) {
-        VecF s = vec_set(0);
+        const int64_t k = at + j * a->kv_row;
+        VecF          s = vec_set(0);
         for (int64_t d = 0; d < D; d += VL)
-            s += vec_load(f->q + d) * vec_load_as_n(a->k, a->dtype, at + j * a->kv_row + d, D - d, 0);
+            s += vec_load(f->q + d) * vec_load_as_n(a->k, a->dtype, k + d, D - d, 0);
         f->s[j] = vec_sum(s);
     }
     if (hi > 0) inv = one_softmax(f, lo, hi, &lse);
@@ -199,7 +201,7 @@ static void one_query(const AttentionFwdArgs *a, const FwdBuf *f, int64_t b, int
     }
 }
 
-// ---- entry -----------------------------------------------------------------------------------------
+// ---- entry --------------------------------------------------------------------------------------
 
 size_t ISA_NAME(vec_attention_fwd_scratch)(const AttentionFwdArgs *a, const OpCtx *cx)
 {

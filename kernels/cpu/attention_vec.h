@@ -3,12 +3,12 @@
 // One (sample, head) is one task of one thread. Its keys and values are copied once into packed f32
 // rows; queries come in blocks of ATT_Q. Scores are kept transposed, as S^T[key][query]:
 //
-//     S^T = K Q^T         rows are keys (one broadcast value each), vector lanes are queries, so that
-//                         a query's maximum and sum, and masks, are plain vector arithmetic
-//     O   = P V           reads S^T by columns: the values of four queries lie side by side
+//     S^T = K Q^T    rows are keys (one broadcast value each), vector lanes are queries, so that a
+//                    query's maximum and sum, and masks, are plain vector arithmetic
+//     O   = P V      reads S^T by columns: the values of four queries lie side by side
 //
-// Every mask is a range of keys for each query, lo <= key < hi (attention_fwd.h): a group of four keys
-// is computed for the lane vectors with a range that touches it, and nothing else is.
+// Every mask is a range of keys for each query, lo <= key < hi (attention_fwd.h): a group of four
+// keys is computed for the lane vectors with a range that touches it, and nothing else is.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -28,7 +28,7 @@ enum {
 
 LT_INLINE int64_t att_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// ---- the tile: ATT_M x nv vectors of C from A[i*ai + k*ak] and rows of B ---------------------------
+// ---- the tile: ATT_M x nv vectors of C from A[i*ai + k*ak] and rows of B ------------------------
 
 typedef enum AttMode { ATT_SET, ATT_ADD, ATT_KEEP } AttMode; // C = S, C += S, C = keep[row] C + S
 
@@ -63,8 +63,9 @@ LT_INLINE void att_tile(int nv, AttMode mode, int64_t K, const float *A, int64_t
 }
 
 // Four rows of C, `vectors` wide.
-LT_INLINE void att_rows(int64_t vectors, AttMode mode, int64_t K, const float *A, int64_t ai, int64_t ak,
-                        const float *B, int64_t bk, float *C, int64_t ldc, const float *keep)
+LT_INLINE void att_rows(int64_t vectors, AttMode mode, int64_t K, const float *A, int64_t ai,
+                        int64_t ak, const float *B, int64_t bk, float *C, int64_t ldc,
+                        const float *keep)
 {
     for (int64_t v = 0; v < vectors; v += ATT_N, B += ATT_N * VL, C += ATT_N * VL) {
         switch (LT_MIN(vectors - v, ATT_N)) {
@@ -76,10 +77,10 @@ LT_INLINE void att_rows(int64_t vectors, AttMode mode, int64_t K, const float *A
     }
 }
 
-// ---- packing ---------------------------------------------------------------------------------------
+// ---- packing ------------------------------------------------------------------------------------
 
-// rows x D elements of type t at src (row stride ld) as f32 rows of Dp = att_up(D, VL), times scale;
-// zero padding in the columns and in rows n .. np-1.
+// n rows of D elements of type t, from element `at` of src on (row stride ld), as f32 rows of
+// Dp = att_up(D, VL), times scale; zero padding in the columns and in rows n .. np-1.
 LT_INLINE void att_pack(float *dst, int64_t np, const void *src, DType t, int64_t at, int64_t ld,
                         int64_t n, int64_t D, float scale)
 {
@@ -112,7 +113,7 @@ LT_INLINE void att_unpack(void *dst, DType t, int64_t at, const float *src, int6
         vec_store_as_n(dst, t, at + d, D - d, vec_load(src + d) * scale);
 }
 
-// ---- visible ranges --------------------------------------------------------------------------------
+// ---- visible ranges -----------------------------------------------------------------------------
 
 typedef struct AttRange {
     int32_t lo, hi; // empty: INT32_MAX, 0
@@ -212,7 +213,7 @@ LT_INLINE void att_hide(float *k, float *v, int32_t *count, const AttentionMask 
     }
 }
 
-// ---- scratch ---------------------------------------------------------------------------------------
+// ---- scratch ------------------------------------------------------------------------------------
 
 // Hands out pieces of `base`; with base NULL it only measures.
 typedef struct AttCarve {

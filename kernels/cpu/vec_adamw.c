@@ -1,6 +1,6 @@
 // vec_adamw.c -- AdamW in one pass: four streams read, three or four written.
 //
-// Ordinary stores: the lines of m, v and w were just read, so storing them past the cache only costs.
+// Ordinary stores: the lines of m, v and w were just read, and storing past the cache only costs.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/vec_ops.h"
@@ -46,7 +46,8 @@ LT_INLINE void run(const AdamwArgs *a, const Rates *r, DType param, int64_t i0, 
 Status ISA_NAME(vec_adamw)(const AdamwArgs *a, OpCtx *cx, Err *err)
 {
     (void)err;
-    const double fix1 = 1.0 - pow(a->beta1, (double)a->step), fix2 = 1.0 - pow(a->beta2, (double)a->step);
+    const double fix1 = 1.0 - pow(a->beta1, (double)a->step);
+    const double fix2 = 1.0 - pow(a->beta2, (double)a->step);
     const Rates  r = {.g     = a->grad_scale,
                       .b1    = (float)a->beta1,
                       .c1    = (float)(1.0 - a->beta1),

@@ -48,8 +48,9 @@ LT_INLINE void row_run(const CrossEntropyArgs *a, DType dt, int64_t n)
     a->loss[n]     = (float)(log(total) + (double)(peak - xt));
     if (!a->want_grad) return;
     const double each = (double)a->grad_scale / total;
+    const double et   = (double)vm_exp_neg(vec_set(xt - peak))[0];
     const float  mul  = (float)each;
-    const float  dt_t = (float)((double)vm_exp_neg(vec_set(xt - peak))[0] * each - (double)a->grad_scale);
+    const float  dx_t = (float)(et * each - (double)a->grad_scale); // of the target
     for (v = 0; v + VL <= V; v += VL) {
         const VecF p = vm_exp_neg(vec_load_as(a->logits, dt, row + v) - peak);
         vec_store_as(a->logits, dt, row + v, p * mul);
@@ -58,7 +59,7 @@ LT_INLINE void row_run(const CrossEntropyArgs *a, DType dt, int64_t n)
         const VecF p = vm_exp_neg(vec_load_as_n(a->logits, dt, row + v, V - v, -INFINITY) - peak);
         vec_store_as_n(a->logits, dt, row + v, V - v, p * mul);
     }
-    dtype_store(a->logits, dt, row + t, dt_t);
+    dtype_store(a->logits, dt, row + t, dx_t);
     for (v = V; v < a->Vp; v++) dtype_store(a->logits, dt, row + v, 0);
 }
 

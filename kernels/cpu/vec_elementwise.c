@@ -6,7 +6,7 @@
 #include "kernels/cpu/vec_ops.h"
 #include "kernels/cpu/vec_rng.h"
 
-// ---- embedding ------------------------------------------------------------------------------------
+// ---- embedding ----------------------------------------------------------------------------------
 
 Status ISA_NAME(vec_embedding_fwd)(const EmbeddingFwdArgs *a, OpCtx *cx, Err *err)
 {
@@ -57,7 +57,7 @@ Status ISA_NAME(vec_embedding_bwd)(const EmbeddingBwdArgs *a, OpCtx *cx, Err *er
     return ERR_NONE;
 }
 
-// ---- dropout --------------------------------------------------------------------------------------
+// ---- dropout ------------------------------------------------------------------------------------
 
 Status ISA_NAME(vec_dropout)(const DropoutArgs *a, OpCtx *cx, Err *err)
 {
@@ -75,20 +75,22 @@ Status ISA_NAME(vec_dropout)(const DropoutArgs *a, OpCtx *cx, Err *err)
     return ERR_NONE;
 }
 
-// ---- column sums ----------------------------------------------------------------------------------
+// ---- column sums --------------------------------------------------------------------------------
 
 enum { SUM_COLS = 8, SUM_ROWS = 128 }; // vectors of columns a task owns; rows summed in one go
 
 static void sum_columns(const BiasBwdArgs *a, int64_t c0)
 {
-    const int64_t full = LT_MIN((a->C - c0) / VL, SUM_COLS), tail = LT_MIN(a->C - c0 - full * VL, VL);
+    const int64_t full = LT_MIN((a->C - c0) / VL, SUM_COLS);
+    const int64_t tail = LT_MIN(a->C - c0 - full * VL, VL);
     VecF          total[SUM_COLS] = {{0}};
     for (int64_t n0 = 0; n0 < a->N; n0 += SUM_ROWS) {
         VecF s[SUM_COLS] = {{0}};
         for (int64_t n = n0; n < LT_MIN(n0 + SUM_ROWS, a->N); n++) {
             const int64_t at = n * a->C + c0;
             if (full == SUM_COLS) {
-                for (int k = 0; k < SUM_COLS; k++) s[k] += vec_load_as(a->dy, a->dtype, at + k * VL);
+                for (int k = 0; k < SUM_COLS; k++)
+                    s[k] += vec_load_as(a->dy, a->dtype, at + k * VL);
                 continue;
             }
             for (int64_t k = 0; k < full; k++) s[k] += vec_load_as(a->dy, a->dtype, at + k * VL);
@@ -112,7 +114,7 @@ Status ISA_NAME(vec_bias_bwd)(const BiasBwdArgs *a, OpCtx *cx, Err *err)
     return ERR_NONE;
 }
 
-// ---- sum of squares -------------------------------------------------------------------------------
+// ---- sum of squares -----------------------------------------------------------------------------
 
 enum { SQ_CHUNK = 1 << 16, SQ_LANES = LATHE_VB / 8, SQ_ACC = 4 };
 
@@ -128,7 +130,8 @@ static double squares(const SumSquaresArgs *a, int64_t i0, int64_t i1)
         float        wide[STEP];
         const float *x = (const float *)a->x + i;
         if (a->dtype != DTYPE_F32) {
-            for (int k = 0; k < STEP; k += VL) vec_store(wide + k, vec_load_as(a->x, a->dtype, i + k));
+            for (int k = 0; k < STEP; k += VL)
+                vec_store(wide + k, vec_load_as(a->x, a->dtype, i + k));
             x = wide;
         }
         for (int k = 0; k < SQ_ACC; k++) {
@@ -166,7 +169,7 @@ Status ISA_NAME(vec_sum_squares)(const SumSquaresArgs *a, OpCtx *cx, Err *err)
     return ERR_NONE;
 }
 
-// ---- cast -----------------------------------------------------------------------------------------
+// ---- cast ---------------------------------------------------------------------------------------
 
 enum { CAST_CHUNK = 1 << 15 };
 

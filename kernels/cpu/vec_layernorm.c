@@ -1,9 +1,9 @@
 // vec_layernorm.c -- layer normalisation with the residual add and dropout around it.
 //
 // Forward: a row is read, added to, written and summed in one sweep; two more sweeps (variance,
-// result) find it in L1. Backward: one sweep for the two row averages and the sums over rows, one for
-// the results. The sums over rows go into one slot of scratch for each of at most LN_CHUNKS fixed
-// chunks of rows; the slots are then added in order.
+// result) find it in L1. Backward: one sweep for the two row averages and the sums over rows, one
+// for the results. The sums over rows go into one slot of scratch for each of at most LN_CHUNKS
+// fixed chunks of rows; the slots are then added in order.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/vec_ops.h"
@@ -18,7 +18,7 @@ static void forward_row(const LayernormFwdArgs *a, int64_t n)
     const int64_t C = a->C, row = n * C, full = C / VL * VL, left = C - full;
     const bool    drop = a->add && a->drop.p > 0;
     const VecDrop d    = drop ? vec_drop(&a->drop, n / a->T, 0) : (VecDrop){0};
-    VecDropRow    dr   = {.d = drop ? &d : NULL, .row = (uint32_t)(a->row0 + (a->T ? n % a->T : 0))};
+    VecDropRow    dr   = {.d = drop ? &d : NULL, .row = drop ? (uint32_t)(a->row0 + n % a->T) : 0};
     const void   *in   = a->x; // what the statistics and the result read
     VecF          sum  = vec_set(0);
     if (a->resid_out) {
@@ -62,9 +62,12 @@ Status ISA_NAME(vec_layernorm_fwd)(const LayernormFwdArgs *a, OpCtx *cx, Err *er
     return ERR_NONE;
 }
 
-// ---- backward -------------------------------------------------------------------------------------
+// ---- backward -----------------------------------------------------------------------------------
 
-static int64_t rows_per_chunk(int64_t N) { return LT_MAX(LN_MIN_ROWS, (N + LN_CHUNKS - 1) / LN_CHUNKS); }
+static int64_t rows_per_chunk(int64_t N)
+{
+    return LT_MAX(LN_MIN_ROWS, (N + LN_CHUNKS - 1) / LN_CHUNKS);
+}
 static int64_t padded(int64_t C) { return (C + VL - 1) / VL * VL; }
 
 static void backward_row(const LayernormBwdArgs *a, int64_t n, float *dw, float *db)
@@ -85,7 +88,7 @@ static void backward_row(const LayernormBwdArgs *a, int64_t n, float *dw, float 
     const float   avg_g = vec_sum(sum_g) / (float)C, avg_gx = vec_sum(sum_gx) / (float)C;
     const bool    drop = a->dadd && a->drop.p > 0;
     const VecDrop d    = drop ? vec_drop(&a->drop, n / a->T, 0) : (VecDrop){0};
-    VecDropRow    dr   = {.d = drop ? &d : NULL, .row = (uint32_t)(a->T ? n % a->T : 0)};
+    VecDropRow    dr   = {.d = drop ? &d : NULL, .row = drop ? (uint32_t)(n % a->T) : 0};
     for (int64_t c = 0; c < C; c += VL) {
         const int64_t left = C - c;
         const VecF    dy   = vec_load_as_n(a->dy, a->dy_dtype, row + c, left, 0);

@@ -4,7 +4,7 @@
 #include "kernels/cpu/vec_ops.h"
 
 // No `supports`: each serves everything that its op's check allows.
-#define ADD(op)         ops_add_##op(ops, (Impl_##op){.impl = ISA_STRING, .run = ISA_NAME(vec_##op)})
+#define ADD(op) ops_add_##op(ops, (Impl_##op){.impl = ISA_STRING, .run = ISA_NAME(vec_##op)})
 #define ADD_SCRATCH(op)                                                                            \
     ops_add_##op(ops, (Impl_##op){.impl    = ISA_STRING,                                           \
                                   .scratch = ISA_NAME(vec_##op##_scratch),                         \

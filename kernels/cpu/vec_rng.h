@@ -32,7 +32,8 @@ LT_INLINE VecDrop vec_drop(const DropoutSpec *d, int64_t b, uint32_t head)
 
 LT_INLINE void vec_mul_wide(VecU *hi, VecU *lo, VecU c, uint32_t m)
 {
-    const VecU64 even = ((VecU64)c & 0xffffffffu) * (uint64_t)m, odd = ((VecU64)c >> 32) * (uint64_t)m;
+    const VecU64 even = ((VecU64)c & 0xffffffffu) * (uint64_t)m;
+    const VecU64 odd  = ((VecU64)c >> 32) * (uint64_t)m;
     *hi = (VecU)((even >> 32) | (odd & 0xffffffff00000000u));
     *lo = (VecU)((even & 0xffffffffu) | (odd << 32));
 }

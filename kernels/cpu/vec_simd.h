@@ -1,11 +1,11 @@
 // vec_simd.h -- vectors of floats in plain C: types, loads and stores of every dtype, reductions.
 //
-// GCC vector extensions, LATHE_VB bytes wide (isa.h): the same source is SSE2, AVX2, AVX-512 or NEON
-// code, and no line below knows which. A VecF is VL floats. Loads and stores need no alignment.
+// GCC vector extensions, LATHE_VB bytes wide (isa.h): the same source is SSE2, AVX2, AVX-512 or
+// NEON code, and no line below knows which. A VecF is VL floats. No alignment is needed.
 //
 // Rules that keep the compilers honest:
-//   (1) no loop over the lanes of a vector in hot code: gcc takes some of them apart. select, max and
-//       min are bitwise, on a comparison's all-ones / all-zeros mask; vec_max(a, x) is x for NaN.
+//   (1) no loop over the lanes of a vector in hot code: gcc takes some of them apart. select, max
+//       and min are bitwise, on a comparison's all-ones / all-zeros mask; vec_max(a, NaN) is NaN.
 //   (2) vec_sum adds in a fixed order.
 //
 // SPDX-License-Identifier: MIT

@@ -1,12 +1,12 @@
 // vmath.h -- exp, tanh and GELU of a vector of floats, at most 4 ulp from the exact value.
 //
-// No libm, no fast-math flags, no branches, no tables. Every function says what it does at the ends:
-// NaN stays NaN, overflow is infinity, underflow goes through the subnormals to zero. Nothing here
-// needs a fused multiply-add and nothing breaks when the compiler forms one.
+// No libm, no fast-math flags, no branches, no tables. NaN stays NaN, overflow is infinity, and
+// underflow goes through the subnormals to zero. Nothing here needs a fused multiply-add and nothing
+// breaks when the compiler forms one. Polynomials are minimax, fitted for this file.
 //
-//   exp    x = n ln2 + r, |r| <= ln2/2;  e^x = 2^n P(r), P of degree 7 (minimax, fitted for this file)
-//   GELU   far to the left it is x times a tiny exponential, and an exponent z of 100 with an error of
-//          half an ulp would cost 50 ulp in 2^z. So z is computed as an exact head and a small tail:
+//   exp    x = n ln2 + r, |r| <= ln2/2;  e^x = 2^n P(r), P of degree 7
+//   GELU   far to the left it is x times a tiny exponential, and an exponent z of 100 that is off
+//          by half an ulp would cost 50 ulp in 2^z. So z is an exact head and a small tail:
 //          vm_head() cuts a float to 12 significant bits, and products of two such are exact.
 //
 // SPDX-License-Identifier: MIT
@@ -103,7 +103,8 @@ LT_INLINE VecF vm_gelu_tanh(VecF x)
     const VecF s = a * a, sh = vm_head(s);
     const VecF sl = (ah * ah - sh) + al * (a + ah);
     const VecF th = vm_head(s * VM_GT_K3H + VM_GT_K1H);
-    const VecF tl = (sh * VM_GT_K3H - (th - VM_GT_K1H)) + (sl * VM_GT_K3H + (s * VM_GT_K3L + VM_GT_K1L));
+    const VecF tl = (sh * VM_GT_K3H - (th - VM_GT_K1H)) +
+                    (sl * VM_GT_K3H + (s * VM_GT_K3L + VM_GT_K1L));
     const VecF zh = ah * th, zl = al * th + a * tl;
     const VecF t = (zh + zl) + VM_MAGIC, n = t - VM_MAGIC;
     const VecF e = vm_exp2_poly((zh - n) + zl);
@@ -128,7 +129,7 @@ LT_INLINE VecF vm_dgelu_tanh(VecF x)
 // With a = |x|, in two pieces that meet at 0.9:
 //     near  Phi(x)    = 1/2 + x Q(x^2)
 //     tail  a Phi(-a) = G(t) e^(-a^2/2),  t = 1 / (1 + a/2)
-// G is nearly constant there, so t's rounding hardly matters; a^2 is an exact head and a small tail.
+// G is nearly constant, so t's rounding hardly matters; a^2 is an exact head and a small tail.
 typedef struct VmNormal {
     VecF near; // Phi(x) - 1/2
     VecF g, e; // a Phi(-a) = g * e * 2^n,  e^(-a^2/2) = e * 2^n

@@ -40,8 +40,8 @@ static void from_half(float *bf16, float *f16, const uint16_t *h, int64_t n)
     }
 }
 
-static void philox(uint32_t *columns, uint32_t *rows, const DropoutSpec *d, uint32_t head, uint32_t row,
-                   uint32_t col4)
+static void philox(uint32_t *columns, uint32_t *rows, const DropoutSpec *d, uint32_t head,
+                   uint32_t row, uint32_t col4)
 {
     const VecDrop drop = vec_drop(d, 0, head);
     for (uint32_t i = 0; i < 16; i += VL) {

@@ -17,4 +17,5 @@ endforeach()
 lathe_test(test_vec_math unit test_vec_math.c ${vec_objects} LIBS lathe_kernels m)
 target_compile_definitions(test_vec_math PRIVATE "VEC_MATH_ISAS=${vec_tables}")
 lathe_test(test_vec_attention unit test_vec_attention.c LIBS lathe_kernels m)
-set_tests_properties(test_vec_attention PROPERTIES ENVIRONMENT_MODIFICATION "OMP_WAIT_POLICY=set:passive")
+set_tests_properties(test_vec_attention PROPERTIES
+                     ENVIRONMENT_MODIFICATION "OMP_WAIT_POLICY=set:passive")
