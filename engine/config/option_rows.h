@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include "engine/config/options.h"
 
+// The commands that take --ops.NAME=IMPL.
+enum { OPTION_OPS_COMMANDS = C_TRAIN | C_GENERATE | C_EVAL | C_BENCH | C_OPS };
+
 typedef struct OptionRow {
     const char  *name;
     const char  *help;

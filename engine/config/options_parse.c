@@ -118,14 +118,13 @@ static bool takes(const Parse *p, unsigned commands, const Entry *e)
 
 static Status apply(Parse *p, const Entry *e, Err *err)
 {
-    enum { RUN_OPS = C_TRAIN | C_GENERATE | C_EVAL | C_BENCH | C_OPS };
     char      where[PATH_CAP + 16], list[128];
     Err       why;
     const int id = option_find(e->key, strlen(e->key));
     const bool is_op = strncmp(e->key, "ops.", 4) == 0;
     if (id < 0 && !is_op) return refuse_unknown(p, e, err);
     where_of(p, e, where);
-    const unsigned commands = is_op ? RUN_OPS : option_rows[id].commands;
+    const unsigned commands = is_op ? OPTION_OPS_COMMANDS : option_rows[id].commands;
     if (!takes(p, commands, e)) {
         option_command_list(commands, list, sizeof list);
         return problems_add(&p->problems, err, where, "'%s' is an option of %s, not of %s", e->key,
