@@ -58,8 +58,8 @@ static Status read_line(Tokenizer *t, const char *line, size_t n, int64_t number
     if (!good || len < 0)
         return err_set(err, ERR_FORMAT,
                        "line %" PRId64 " is not a token in base64, a space and its rank", number);
-    TRY_CTX(vocab_add(t, rank, bytes->data, (size_t)len, TOKEN_PLAIN, err), err, "reading line %" PRId64,
-            number);
+    TRY_CTX(vocab_add(t, rank, bytes->data, (size_t)len, TOKEN_PLAIN, err), err,
+            "reading line %" PRId64, number);
     return ERR_NONE;
 }
 
