@@ -3,8 +3,9 @@
 //     fuzz_checkpoints [ROUNDS [SEED]]
 //
 // A round takes a golden file, damages it in one to eight places (bits, digits, brackets, stretches
-// cut, doubled or moved) and hands it to the tensor file, config, index and manifest readers. What a
-// tensor file that was accepted points at is read to the last byte, so that a sanitizer sees it.
+// cut, doubled or moved) and hands it to the tensor file, config, index and manifest readers.
+// What a tensor file that was accepted points at is read to the last byte, so that a sanitizer
+// sees it.
 //
 // SPDX-License-Identifier: MIT
 #include "tests/checkpoints/ckpt_fixture.h"
@@ -27,7 +28,8 @@ static const char *const seeds[] = {
     "bare/model.safetensors",
     "sharded/model.safetensors.index.json",
 };
-static const char manifest[] = "lathe-manifest 1\n8f3a0b77 9 a\n00000000 12 model.safetensors\nend\n";
+static const char manifest[] =
+    "lathe-manifest 1\n8f3a0b77 9 a\n00000000 12 model.safetensors\nend\n";
 
 typedef struct Fuzz {
     uint64_t seed, round, draws;
