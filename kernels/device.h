@@ -23,10 +23,10 @@ typedef struct DeviceVtable {
 
 struct Device {
     const DeviceVtable *v;
-    bool                is_host; // its memory can be read and written by plain loads and stores
-    int                 index;   // cuda:index
-    int                 threads; // worker threads of the CPU device
-    char                name[128];
+    bool is_host; // its memory can be read and written by plain loads and stores
+    int index;    // cuda:index
+    int threads;  // worker threads of the CPU device
+    char name[128];
 };
 
 LT_C_BEGIN

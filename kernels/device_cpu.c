@@ -46,14 +46,14 @@ static Status cpu_sync(Device *d, Err *err)
 
 void device_cpu_init(Device *d, int threads)
 {
-    static const DeviceVtable cpu = {.alloc    = cpu_alloc,
-                                     .free     = cpu_free,
-                                     .upload   = cpu_copy_in,
+    static const DeviceVtable cpu = {.alloc = cpu_alloc,
+                                     .free = cpu_free,
+                                     .upload = cpu_copy_in,
                                      .download = cpu_copy_in,
-                                     .copy     = cpu_copy_in,
-                                     .zero     = cpu_zero,
-                                     .sync     = cpu_sync};
-    *d                            = (Device){.v = &cpu, .is_host = true, .index = -1};
-    d->threads                    = threads > 0 ? threads : thread_cpus();
+                                     .copy = cpu_copy_in,
+                                     .zero = cpu_zero,
+                                     .sync = cpu_sync};
+    *d = (Device){.v = &cpu, .is_host = true, .index = -1};
+    d->threads = threads > 0 ? threads : thread_cpus();
     snprintf(d->name, sizeof d->name, "cpu");
 }

@@ -41,20 +41,20 @@ typedef enum OpId {
 
 typedef struct Ops Ops;
 
-typedef struct OpPlan { // what a sequence of op calls needs
-    size_t  scratch_bytes; // largest of any call
-    double  flops;         // sum; a multiply-add counts two
-    double  matmul_flops;  // of these, in matmul and attention
-    double  bytes;         // sum of bytes read and written
+typedef struct OpPlan {   // what a sequence of op calls needs
+    size_t scratch_bytes; // largest of any call
+    double flops;         // sum; a multiply-add counts two
+    double matmul_flops;  // of these, in matmul and attention
+    double bytes;         // sum of bytes read and written
     int64_t calls;
 } OpPlan;
 
 typedef struct OpCtx {
     const Ops *ops;
-    Device    *device;
-    void      *scratch; // for one call at a time
-    size_t     scratch_bytes;
-    OpPlan    *plan; // not NULL: measure, do not run
+    Device *device;
+    void *scratch; // for one call at a time
+    size_t scratch_bytes;
+    OpPlan *plan; // not NULL: measure, do not run
 } OpCtx;
 
 // Implementations report launch failures only; a CPU kernel always returns ERR_NONE.
@@ -70,7 +70,7 @@ typedef struct OpCtx {
 
 struct Ops {
     struct {
-        int  n;      // implementations below
+        int n;       // implementations below
         bool forced; // ops_force was here
     } info[OP_COUNT];
 #define OP(name, Args, summary) Impl_##name name[OPS_IMPL_MAX];
@@ -99,7 +99,7 @@ const char *ops_impl_name(const Ops *ops, OpId id, int i); // i < info[id].n
     /* the implementation that would serve the call; NULL: none */                                 \
     const char *op_##name##_impl(const OpCtx *cx, const Args *a);                                  \
     /* would row i serve it? *why says why not */                                                  \
-    bool   op_##name##_serves(const OpCtx *cx, const Args *a, int i, const char **why);            \
+    bool op_##name##_serves(const OpCtx *cx, const Args *a, int i, const char **why);              \
     double name##_flops(const Args *a);                                                            \
     double name##_bytes(const Args *a);
 #include "kernels/ops.def"

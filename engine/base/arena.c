@@ -30,9 +30,9 @@ void arena_part(Arena *a, const char *part)
         }
     }
     ASSERT(a->n_part < ARENA_PARTS, "arena %s: too many parts", a->name);
-    a->part                  = a->n_part++;
-    a->parts[a->part].name   = part;
-    a->parts[a->part].bytes  = 0;
+    a->part = a->n_part++;
+    a->parts[a->part].name = part;
+    a->parts[a->part].bytes = 0;
 }
 
 void *arena_alloc(Arena *a, size_t bytes)
@@ -49,7 +49,10 @@ void *arena_alloc(Arena *a, size_t bytes)
     return p;
 }
 
-size_t arena_mark(const Arena *a) { return a->used; }
+size_t arena_mark(const Arena *a)
+{
+    return a->used;
+}
 
 void arena_release(Arena *a, size_t mark)
 {
@@ -57,6 +60,12 @@ void arena_release(Arena *a, size_t mark)
     a->used = mark;
 }
 
-void arena_seal(Arena *a) { a->sealed = true; }
+void arena_seal(Arena *a)
+{
+    a->sealed = true;
+}
 
-bool arena_is_counting(const Arena *a) { return a->base == NULL; }
+bool arena_is_counting(const Arena *a)
+{
+    return a->base == NULL;
+}

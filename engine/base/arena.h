@@ -25,19 +25,19 @@ enum { ARENA_ALIGN = 128, ARENA_PARTS = 24 };
 
 typedef struct ArenaPart {
     const char *name; // "weights", "gradients", ...; a string constant
-    size_t      bytes;
+    size_t bytes;
 } ArenaPart;
 
 typedef struct Arena {
     const char *name;
-    char       *base; // NULL: counting
-    size_t      size; // of the block at base; SIZE_MAX when counting
-    size_t      used;
-    size_t      peak;
-    bool        sealed;
-    int         part; // index of the part that new blocks are booked on
-    int         n_part;
-    ArenaPart   parts[ARENA_PARTS];
+    char *base;  // NULL: counting
+    size_t size; // of the block at base; SIZE_MAX when counting
+    size_t used;
+    size_t peak;
+    bool sealed;
+    int part; // index of the part that new blocks are booked on
+    int n_part;
+    ArenaPart parts[ARENA_PARTS];
 } Arena;
 
 LT_C_BEGIN
@@ -46,9 +46,9 @@ void arena_init(Arena *a, const char *name, void *base, size_t size); // keeps b
 // Book what follows under this name (a string constant).
 void arena_part(Arena *a, const char *part);
 // Never fails: the size was measured. Asking for more than was measured is a wrong call.
-void  *arena_alloc(Arena *a, size_t bytes);
+void *arena_alloc(Arena *a, size_t bytes);
 size_t arena_mark(const Arena *a);
-void   arena_release(Arena *a, size_t mark); // everything since the mark is free again
-void   arena_seal(Arena *a);
-bool   arena_is_counting(const Arena *a);
+void arena_release(Arena *a, size_t mark); // everything since the mark is free again
+void arena_seal(Arena *a);
+bool arena_is_counting(const Arena *a);
 LT_C_END

@@ -15,10 +15,10 @@ Status buf_reserve(Buf *b, size_t extra, Err *err)
     const size_t need = b->len + extra + 1;
     if (need <= b->cap) return ERR_NONE;
     const size_t cap = need > b->cap * 2 ? need + 64 : b->cap * 2;
-    char        *p   = mem_realloc(b->data, cap);
+    char *p = mem_realloc(b->data, cap);
     if (!p) return mem_err(err, cap, "a buffer");
     b->data = p;
-    b->cap  = cap;
+    b->cap = cap;
     return ERR_NONE;
 }
 
@@ -31,7 +31,10 @@ Status buf_append(Buf *b, const void *bytes, size_t n, Err *err)
     return ERR_NONE;
 }
 
-Status buf_puts(Buf *b, const char *s, Err *err) { return buf_append(b, s, strlen(s), err); }
+Status buf_puts(Buf *b, const char *s, Err *err)
+{
+    return buf_append(b, s, strlen(s), err);
+}
 
 Status buf_printf(Buf *b, Err *err, const char *fmt, ...)
 {

@@ -7,7 +7,7 @@
 #include "engine/base/err.h"
 
 typedef struct Buf {
-    char  *data; // owned; NULL when nothing was appended yet
+    char *data; // owned; NULL when nothing was appended yet
     size_t len;
     size_t cap;
 } Buf;
@@ -17,6 +17,6 @@ LT_MUST_CHECK Status buf_reserve(Buf *b, size_t extra, Err *err); // room for `e
 LT_MUST_CHECK Status buf_append(Buf *b, const void *bytes, size_t n, Err *err);
 LT_MUST_CHECK Status buf_puts(Buf *b, const char *s, Err *err);
 LT_MUST_CHECK Status buf_printf(Buf *b, Err *err, const char *fmt, ...) LT_PRINTF(3, 4);
-void                 buf_clear(Buf *b); // len = 0, memory kept
-void                 buf_free(Buf *b);  // also of a zeroed one; leaves it zeroed
+void buf_clear(Buf *b); // len = 0, memory kept
+void buf_free(Buf *b);  // also of a zeroed one; leaves it zeroed
 LT_C_END

@@ -15,7 +15,7 @@ double clock_seconds(void)
 void clock_date(char out[32])
 {
     const time_t now = time(NULL);
-    struct tm    tm;
+    struct tm tm;
     gmtime_r(&now, &tm);
     strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }

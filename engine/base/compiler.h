@@ -5,7 +5,7 @@
 
 #ifdef __cplusplus
 #define LT_C_BEGIN extern "C" {
-#define LT_C_END }
+#define LT_C_END   }
 #else
 #define LT_C_BEGIN
 #define LT_C_END

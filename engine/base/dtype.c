@@ -6,7 +6,7 @@
 
 static const struct {
     const char *name;
-    size_t      bytes;
+    size_t bytes;
 } types[DTYPE_COUNT] = {
     [DTYPE_F32] = {"f32", 4},   [DTYPE_BF16] = {"bf16", 2}, [DTYPE_F16] = {"f16", 2},
     [DTYPE_E4M3] = {"e4m3", 1}, [DTYPE_E5M2] = {"e5m2", 1}, [DTYPE_U8] = {"u8", 1},
@@ -19,7 +19,10 @@ size_t dtype_bytes(DType t)
     return types[t].bytes;
 }
 
-const char *dtype_name(DType t) { return (unsigned)t < DTYPE_COUNT ? types[t].name : "?"; }
+const char *dtype_name(DType t)
+{
+    return (unsigned)t < DTYPE_COUNT ? types[t].name : "?";
+}
 
 bool dtype_from_name(const char *name, DType *t)
 {
@@ -35,8 +38,8 @@ bool dtype_from_name(const char *name, DType *t)
 float f16_to_f32(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
-    const uint32_t exp  = (h >> 10) & 0x1fu;
-    uint32_t       man  = h & 0x3ffu;
+    const uint32_t exp = (h >> 10) & 0x1fu;
+    uint32_t man = h & 0x3ffu;
     if (exp == 0x1f) return dtype_float(sign | 0x7f800000u | (man << 13) | (man ? 0x400000u : 0));
     if (exp) return dtype_float(sign | ((exp + 112) << 23) | (man << 13));
     if (!man) return dtype_float(sign);
@@ -54,10 +57,10 @@ uint16_t f16_from_f32(float f)
     if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x3ffu));
     if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); // 65520 and above round to infinity
     if (a < 0x33000000u) return (uint16_t)sign;              // below half the smallest subnormal
-    const int      e     = (int)(a >> 23) - 127;
-    const uint32_t m     = (a & 0x7fffffu) | 0x800000u;
-    const int      shift = e < -14 ? 13 + (-14 - e) : 13; // bits of m that fall off
-    uint32_t       h     = e < -14 ? m >> shift : ((uint32_t)(e + 15) << 10) + ((m >> 13) & 0x3ffu);
+    const int e = (int)(a >> 23) - 127;
+    const uint32_t m = (a & 0x7fffffu) | 0x800000u;
+    const int shift = e < -14 ? 13 + (-14 - e) : 13; // bits of m that fall off
+    uint32_t h = e < -14 ? m >> shift : ((uint32_t)(e + 15) << 10) + ((m >> 13) & 0x3ffu);
     const uint32_t rest = m & ((1u << shift) - 1), half = 1u << (shift - 1);
     if (rest > half || (rest == half && (h & 1))) h++;
     return (uint16_t)(sign | h);

@@ -27,9 +27,9 @@ typedef enum DType {
 } DType;
 
 LT_C_BEGIN
-size_t      dtype_bytes(DType t);                        // of one element
-const char *dtype_name(DType t);                         // "f32", "bf16", ...
-bool        dtype_from_name(const char *name, DType *t); // false: no such type
+size_t dtype_bytes(DType t);                      // of one element
+const char *dtype_name(DType t);                  // "f32", "bf16", ...
+bool dtype_from_name(const char *name, DType *t); // false: no such type
 // n elements of type `from` at src to type `to` at dst (f32, bf16, f16 only; no overlap).
 void dtype_convert(void *dst, DType to, const void *src, DType from, int64_t n);
 LT_C_END
@@ -46,7 +46,10 @@ LT_INLINE float dtype_float(uint32_t u)
     memcpy(&f, &u, 4);
     return f;
 }
-LT_INLINE float    bf16_to_f32(uint16_t h) { return dtype_float((uint32_t)h << 16); }
+LT_INLINE float bf16_to_f32(uint16_t h)
+{
+    return dtype_float((uint32_t)h << 16);
+}
 LT_INLINE uint16_t bf16_from_f32(float f)
 {
     const uint32_t u = dtype_bits(f);
@@ -54,7 +57,7 @@ LT_INLINE uint16_t bf16_from_f32(float f)
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 LT_C_BEGIN
-float    f16_to_f32(uint16_t h);
+float f16_to_f32(uint16_t h);
 uint16_t f16_from_f32(float f); // overflow gives infinity, as IEEE 754 says
 LT_C_END
 

@@ -62,7 +62,7 @@ void err_hint(Err *err, const char *fmt, ...)
 
 void err_clear(Err *err)
 {
-    err->code    = ERR_NONE;
+    err->code = ERR_NONE;
     err->text[0] = 0;
     err->hint[0] = 0;
 }

@@ -28,8 +28,8 @@ typedef enum Status {
 
 typedef struct Err {
     Status code;
-    char   text[2048]; // innermost cause first, one line per layer
-    char   hint[512];  // what the user can do next; "" when we have no idea
+    char text[2048]; // innermost cause first, one line per layer
+    char hint[512];  // what the user can do next; "" when we have no idea
 } Err;
 
 LT_C_BEGIN
@@ -40,9 +40,9 @@ LT_MUST_CHECK Status err_set(Err *err, Status code, const char *fmt, ...) LT_PRI
 LT_MUST_CHECK Status err_add(Err *err, Status code, const char *fmt, ...) LT_PRINTF(3, 4);
 // err_set with errno's text behind the message: "open runs/a/x: No such file or directory".
 LT_MUST_CHECK Status err_errno(Err *err, int errno_value, const char *fmt, ...) LT_PRINTF(3, 4);
-void        err_hint(Err *err, const char *fmt, ...) LT_PRINTF(2, 3);
-void        err_clear(Err *err);
-int         err_exit_code(Status code);
+void err_hint(Err *err, const char *fmt, ...) LT_PRINTF(2, 3);
+void err_clear(Err *err);
+int err_exit_code(Status code);
 const char *err_name(Status code);
 LT_C_END
 

@@ -22,7 +22,7 @@ enum { BLOCK = 1 << 20 };
 Status path_join(char out[PATH_CAP], const char *dir, const char *name, Err *err)
 {
     const size_t nd = strlen(dir), nn = strlen(name);
-    const bool   slash = nd && dir[nd - 1] != '/';
+    const bool slash = nd && dir[nd - 1] != '/';
     if (nd + nn + 2 > PATH_CAP)
         return err_set(err, ERR_USAGE, "path of %zu bytes is too long: %.60s...", nd + nn + 1, dir);
     memmove(out, dir, nd);
@@ -94,7 +94,7 @@ Status file_read(const char *path, Buf *out, Err *err)
 
 Status file_map(const char *path, FileMap *out, Err *err)
 {
-    *out         = (FileMap){0};
+    *out = (FileMap){0};
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_errno(err, errno, "open %s", path);
     struct stat st;
@@ -125,11 +125,11 @@ void file_unmap(FileMap *m)
 
 Status file_create(FileWriter *w, const char *path, Err *err)
 {
-    w->fd      = -1;
-    w->block   = NULL;
+    w->fd = -1;
+    w->block = NULL;
     w->written = 0;
-    w->fill    = 0;
-    w->crc     = 0;
+    w->fill = 0;
+    w->crc = 0;
     if (strlen(path) + 5 > PATH_CAP)
         return err_set(err, ERR_USAGE, "path too long: %.60s...", path);
     memcpy(w->path, path, strlen(path) + 1);
@@ -232,7 +232,7 @@ Status file_mkdirs(const char *path, Err *err)
     for (char *s = part + 1;; s++) {
         if (*s && *s != '/') continue;
         const char c = *s;
-        *s           = 0;
+        *s = 0;
         if (mkdir(part, 0777) != 0 && errno != EEXIST)
             return err_errno(err, errno, "create folder %s", part);
         *s = c;
@@ -296,13 +296,13 @@ static int by_bytes(const void *a, const void *b)
 
 Status file_list(const char *dir, FileList *out, Err *err)
 {
-    *out   = (FileList){0};
+    *out = (FileList){0};
     DIR *d = opendir(dir);
     if (!d) return err_errno(err, errno, "open folder %s", dir);
-    int    cap = 0;
-    Status s   = ERR_NONE;
+    int cap = 0;
+    Status s = ERR_NONE;
     for (;;) {
-        errno                  = 0;
+        errno = 0;
         const struct dirent *e = readdir(d);
         if (!e) {
             if (errno) s = err_errno(err, errno, "read folder %s", dir);
@@ -311,13 +311,13 @@ Status file_list(const char *dir, FileList *out, Err *err)
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
         if (out->n == cap) {
             const int n = cap ? cap * 2 : 16;
-            char    **p = mem_realloc(out->name, (size_t)n * sizeof *p);
+            char **p = mem_realloc(out->name, (size_t)n * sizeof *p);
             if (!p) {
                 s = mem_err(err, (size_t)n * sizeof *p, "a folder listing");
                 break;
             }
             out->name = p;
-            cap       = n;
+            cap = n;
         }
         char *name = mem_strdup(e->d_name);
         if (!name) {
@@ -343,19 +343,19 @@ void file_list_free(FileList *l)
 
 Status file_lock(FileLock *l, const char *path, Err *err)
 {
-    l->fd        = -1;
+    l->fd = -1;
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) return err_errno(err, errno, "open %s", path);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        const int e      = errno;
-        char      pid[32] = "unknown";
-        const ssize_t n  = pread(fd, pid, sizeof pid - 1, 0);
+        const int e = errno;
+        char pid[32] = "unknown";
+        const ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
         if (n > 0) pid[strcspn(pid, "\n")] = 0;
         close(fd);
         if (e != EWOULDBLOCK) return err_errno(err, e, "lock %s", path);
         return err_set(err, ERR_USAGE, "%s is held by process %s", path, pid);
     }
-    char      pid[32];
+    char pid[32];
     const int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     // The id is only for the message above; the lock itself is already ours.
     if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)n, 0) != n) errno = 0;
@@ -378,8 +378,8 @@ Status file_crc(const char *path, uint32_t *crc, uint64_t *bytes, Err *err)
         close(fd);
         return mem_err(err, BLOCK, "a file buffer");
     }
-    *crc     = 0;
-    *bytes   = 0;
+    *crc = 0;
+    *bytes = 0;
     Status s = ERR_NONE;
     for (;;) {
         const ssize_t n = read(fd, block, BLOCK);

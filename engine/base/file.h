@@ -17,17 +17,17 @@ enum { PATH_CAP = 4096 };
 
 typedef struct FileMap { // a file mapped read-only
     const uint8_t *data; // NULL for an empty file
-    size_t         size;
+    size_t size;
 } FileMap;
 
 typedef struct FileWriter {
-    int      fd; // -1: closed
-    char     path[PATH_CAP];
-    char     tmp[PATH_CAP];
+    int fd; // -1: closed
+    char path[PATH_CAP];
+    char tmp[PATH_CAP];
     uint64_t written;
     uint32_t crc; // CRC-32 (zlib) of everything written so far
-    char    *block;
-    size_t   fill;
+    char *block;
+    size_t fill;
 } FileWriter;
 
 typedef struct FileLock {
@@ -36,26 +36,26 @@ typedef struct FileLock {
 
 typedef struct FileList { // names in a folder, sorted by byte value
     char **name;
-    int    n;
+    int n;
 } FileList;
 
 LT_C_BEGIN
 // dir + "/" + name. ERR_USAGE when the result is too long.
 LT_MUST_CHECK Status path_join(char out[PATH_CAP], const char *dir, const char *name, Err *err);
-const char          *path_base(const char *path); // behind the last '/'
+const char *path_base(const char *path); // behind the last '/'
 
-bool                 file_exists(const char *path);
-bool                 file_is_dir(const char *path);
+bool file_exists(const char *path);
+bool file_is_dir(const char *path);
 LT_MUST_CHECK Status file_size(const char *path, uint64_t *bytes, Err *err);
 LT_MUST_CHECK Status file_read(const char *path, Buf *out, Err *err); // appends the whole file
 LT_MUST_CHECK Status file_read_fd(int fd, const char *name, Buf *out, Err *err); // until the end
 LT_MUST_CHECK Status file_map(const char *path, FileMap *out, Err *err);
-void                 file_unmap(FileMap *m);
+void file_unmap(FileMap *m);
 
 LT_MUST_CHECK Status file_create(FileWriter *w, const char *path, Err *err);
 LT_MUST_CHECK Status file_write(FileWriter *w, const void *bytes, size_t n, Err *err);
 LT_MUST_CHECK Status file_commit(FileWriter *w, Err *err); // closed afterwards, success or not
-void                 file_abandon(FileWriter *w);          // also of a closed one
+void file_abandon(FileWriter *w);                          // also of a closed one
 LT_MUST_CHECK Status file_replace(const char *path, const void *bytes, size_t n, Err *err);
 LT_MUST_CHECK Status file_append_line(const char *path, const char *line, size_t n, Err *err);
 
@@ -66,12 +66,12 @@ LT_MUST_CHECK Status file_remove(const char *path, Err *err);      // a file; ab
 LT_MUST_CHECK Status file_remove_tree(const char *path, Err *err); // absent is fine
 LT_MUST_CHECK Status file_sync_dir(const char *path, Err *err);
 LT_MUST_CHECK Status file_list(const char *dir, FileList *out, Err *err);
-void                 file_list_free(FileList *l);
+void file_list_free(FileList *l);
 
 // An exclusive lock on `path` (created). Held by another process: ERR_USAGE that says so with the
 // holder's process id. Gone with the process, however it ends.
 LT_MUST_CHECK Status file_lock(FileLock *l, const char *path, Err *err);
-void                 file_unlock(FileLock *l);
+void file_unlock(FileLock *l);
 
 // CRC-32 (zlib) of a whole file, and its size.
 LT_MUST_CHECK Status file_crc(const char *path, uint32_t *crc, uint64_t *bytes, Err *err);

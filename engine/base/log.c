@@ -41,7 +41,10 @@ void log_live_end(void)
     fflush(stdout);
 }
 
-bool log_is_terminal(void) { return isatty(STDOUT_FILENO) == 1; }
+bool log_is_terminal(void)
+{
+    return isatty(STDOUT_FILENO) == 1;
+}
 
 int log_columns(void)
 {

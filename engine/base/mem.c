@@ -8,7 +8,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-void *mem_alloc(size_t bytes) { return malloc(bytes ? bytes : 1); }
+void *mem_alloc(size_t bytes)
+{
+    return malloc(bytes ? bytes : 1);
+}
 
 void *mem_calloc(size_t count, size_t size)
 {
@@ -16,9 +19,15 @@ void *mem_calloc(size_t count, size_t size)
     return calloc(count ? count : 1, size ? size : 1);
 }
 
-void *mem_realloc(void *p, size_t bytes) { return realloc(p, bytes ? bytes : 1); }
+void *mem_realloc(void *p, size_t bytes)
+{
+    return realloc(p, bytes ? bytes : 1);
+}
 
-void mem_free(void *p) { free(p); }
+void mem_free(void *p)
+{
+    free(p);
+}
 
 char *mem_strndup(const char *s, size_t n)
 {
@@ -29,7 +38,10 @@ char *mem_strndup(const char *s, size_t n)
     return d;
 }
 
-char *mem_strdup(const char *s) { return mem_strndup(s, strlen(s)); }
+char *mem_strdup(const char *s)
+{
+    return mem_strndup(s, strlen(s));
+}
 
 void *mem_map(size_t bytes)
 {

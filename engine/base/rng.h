@@ -66,12 +66,15 @@ LT_INLINE void rng_block(uint32_t out[4], const RngCoord *at, uint32_t row, uint
 }
 
 // Dropout with probability p keeps an element when its word is >= this threshold. p in [0, 1).
-LT_INLINE uint32_t rng_threshold(double p) { return (uint32_t)(p * 4294967296.0); }
+LT_INLINE uint32_t rng_threshold(double p)
+{
+    return (uint32_t)(p * 4294967296.0);
+}
 
 LT_C_BEGIN
-double   rng_uniform(uint32_t word);                          // [0, 1)
-double   rng_uniform53(uint32_t hi, uint32_t lo);             // [0, 1), 53 bits
-void     rng_normal2(double out[2], uint32_t u, uint32_t v);  // two N(0,1) (Box, Muller 1958)
+double rng_uniform(uint32_t word);                       // [0, 1)
+double rng_uniform53(uint32_t hi, uint32_t lo);          // [0, 1), 53 bits
+void rng_normal2(double out[2], uint32_t u, uint32_t v); // two N(0,1) (Box, Muller 1958)
 uint64_t rng_below(uint64_t seed, uint64_t sample, uint64_t draw, uint64_t n); // uniform in [0, n)
 // n values N(0, std) in dst; value i depends on (seed, tensor, i) alone, not on n or on threads.
 void rng_fill_normal(float *dst, int64_t n, uint64_t seed, uint32_t tensor, double std);

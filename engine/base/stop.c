@@ -9,19 +9,25 @@
 
 static volatile sig_atomic_t requested;
 
-static void on_signal(int number) { requested = number; }
+static void on_signal(int number)
+{
+    requested = number;
+}
 
 void stop_install(void)
 {
     struct sigaction a;
     memset(&a, 0, sizeof a);
     a.sa_handler = on_signal;
-    a.sa_flags   = (int)(SA_RESETHAND | SA_RESTART);
+    a.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
     a.sa_handler = SIG_IGN;
-    a.sa_flags   = 0;
+    a.sa_flags = 0;
     sigaction(SIGPIPE, &a, NULL);
 }
 
-int stop_requested(void) { return requested; }
+int stop_requested(void)
+{
+    return requested;
+}

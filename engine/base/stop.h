@@ -8,6 +8,6 @@
 #include "engine/base/compiler.h"
 
 LT_C_BEGIN
-void stop_install(void);   // once, in main
-int  stop_requested(void); // 0, or the number of the signal
+void stop_install(void);  // once, in main
+int stop_requested(void); // 0, or the number of the signal
 LT_C_END

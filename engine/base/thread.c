@@ -29,16 +29,43 @@ void thread_join(Thread *t)
     t->running = false;
 }
 
-static void must(int e, const char *what) { ASSERT(e == 0, "%s: %s", what, strerror(e)); }
+static void must(int e, const char *what)
+{
+    ASSERT(e == 0, "%s: %s", what, strerror(e));
+}
 
-void mutex_init(Mutex *m) { must(pthread_mutex_init(&m->m, NULL), "mutex_init"); }
-void mutex_destroy(Mutex *m) { must(pthread_mutex_destroy(&m->m), "mutex_destroy"); }
-void mutex_lock(Mutex *m) { must(pthread_mutex_lock(&m->m), "mutex_lock"); }
-void mutex_unlock(Mutex *m) { must(pthread_mutex_unlock(&m->m), "mutex_unlock"); }
-void cond_init(Cond *c) { must(pthread_cond_init(&c->c, NULL), "cond_init"); }
-void cond_destroy(Cond *c) { must(pthread_cond_destroy(&c->c), "cond_destroy"); }
-void cond_wait(Cond *c, Mutex *m) { must(pthread_cond_wait(&c->c, &m->m), "cond_wait"); }
-void cond_broadcast(Cond *c) { must(pthread_cond_broadcast(&c->c), "cond_broadcast"); }
+void mutex_init(Mutex *m)
+{
+    must(pthread_mutex_init(&m->m, NULL), "mutex_init");
+}
+void mutex_destroy(Mutex *m)
+{
+    must(pthread_mutex_destroy(&m->m), "mutex_destroy");
+}
+void mutex_lock(Mutex *m)
+{
+    must(pthread_mutex_lock(&m->m), "mutex_lock");
+}
+void mutex_unlock(Mutex *m)
+{
+    must(pthread_mutex_unlock(&m->m), "mutex_unlock");
+}
+void cond_init(Cond *c)
+{
+    must(pthread_cond_init(&c->c, NULL), "cond_init");
+}
+void cond_destroy(Cond *c)
+{
+    must(pthread_cond_destroy(&c->c), "cond_destroy");
+}
+void cond_wait(Cond *c, Mutex *m)
+{
+    must(pthread_cond_wait(&c->c, &m->m), "cond_wait");
+}
+void cond_broadcast(Cond *c)
+{
+    must(pthread_cond_broadcast(&c->c), "cond_broadcast");
+}
 
 int thread_cpus(void)
 {

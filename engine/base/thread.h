@@ -8,7 +8,7 @@
 
 typedef struct Thread {
     pthread_t id;
-    bool      running;
+    bool running;
 } Thread;
 
 typedef struct Mutex {
@@ -22,14 +22,14 @@ typedef struct Cond {
 LT_C_BEGIN
 // `body` gets `arg`; it reports through what arg points to. Zero-initialise *t.
 LT_MUST_CHECK Status thread_start(Thread *t, void *(*body)(void *), void *arg, Err *err);
-void                 thread_join(Thread *t); // of one that never started: nothing happens
-void                 mutex_init(Mutex *m);
-void                 mutex_destroy(Mutex *m);
-void                 mutex_lock(Mutex *m);
-void                 mutex_unlock(Mutex *m);
-void                 cond_init(Cond *c);
-void                 cond_destroy(Cond *c);
-void                 cond_wait(Cond *c, Mutex *m);
-void                 cond_broadcast(Cond *c);
-int                  thread_cpus(void); // CPUs this process may run on, at least 1
+void thread_join(Thread *t); // of one that never started: nothing happens
+void mutex_init(Mutex *m);
+void mutex_destroy(Mutex *m);
+void mutex_lock(Mutex *m);
+void mutex_unlock(Mutex *m);
+void cond_init(Cond *c);
+void cond_destroy(Cond *c);
+void cond_wait(Cond *c, Mutex *m);
+void cond_broadcast(Cond *c);
+int thread_cpus(void); // CPUs this process may run on, at least 1
 LT_C_END

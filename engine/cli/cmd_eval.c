@@ -1,5 +1,5 @@
-// cmd_eval.c -- `lathe eval`: loss, perplexity and bits per byte on data or a text; multiple choice;
-// last words. The result is one line on stdout.
+// cmd_eval.c -- `lathe eval`: loss, perplexity and bits per byte on data or a text; multiple
+// choice; last words. The result is one line on stdout.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/cli/cli.h"
@@ -14,9 +14,10 @@
 
 static Status print_loss(const Options *o, const EvalLoss *l, Err *err)
 {
-    if (l->counted == 0) return err_set(err, ERR_USAGE, "nothing was counted: no target in this text or split");
+    if (l->counted == 0)
+        return err_set(err, ERR_USAGE, "nothing was counted: no target in this text or split");
     const double loss = l->nats / (double)l->counted;
-    const double bpb  = l->bytes > 0 ? l->nats / log(2.0) / l->bytes : (double)NAN;
+    const double bpb = l->bytes > 0 ? l->nats / log(2.0) / l->bytes : (double)NAN;
     if (o->json) {
         printf("{\"loss\":%.9g,\"ppl\":%.9g,\"tokens\":%" PRId64, loss, exp(loss), l->counted);
         if (l->bytes > 0) printf(",\"bpb\":%.9g", bpb);
@@ -30,18 +31,19 @@ static Status print_loss(const Options *o, const EvalLoss *l, Err *err)
 
 static Status eval_data(const Options *o, Evaluator *e, Err *err)
 {
-    const StreamOptions so = {.data            = o->data,
-                              .split           = strcmp(o->split, "train") == 0 ? STREAM_TRAIN : STREAM_VAL,
-                              .block_size      = e->block,
-                              .batch           = e->batch,
-                              .ranks           = 1,
-                              .document_mask   = o->data_document_mask,
+    const StreamOptions so = {.data = o->data,
+                              .split = strcmp(o->split, "train") == 0 ? STREAM_TRAIN : STREAM_VAL,
+                              .block_size = e->block,
+                              .batch = e->batch,
+                              .ranks = 1,
+                              .document_mask = o->data_document_mask,
                               .completion_only = strcmp(o->loss_mask, "completion") == 0,
-                              .vocab_size      = e->m->c.vocab_size};
-    Stream             *s;
+                              .vocab_size = e->m->c.vocab_size};
+    Stream *s;
     TRY(stream_open(&s, &so, err));
-    EvalLoss     l;
-    const Status st = evaluate_stream(e, s, options_given(o, OPT_eval_batches) ? o->eval_batches : 0, &l, err);
+    EvalLoss l;
+    const Status st =
+        evaluate_stream(e, s, options_given(o, OPT_eval_batches) ? o->eval_batches : 0, &l, err);
     stream_close(s);
     TRY(st);
     return print_loss(o, &l, err);
@@ -49,11 +51,12 @@ static Status eval_data(const Options *o, Evaluator *e, Err *err)
 
 static Status eval_text(const Options *o, Evaluator *e, const Tokenizer *t, Err *err)
 {
-    Buf      text = {0};
-    EvalLoss l    = {0};
-    Status   st   = file_read(o->text, &text, err);
+    Buf text = {0};
+    EvalLoss l = {0};
+    Status st = file_read(o->text, &text, err);
     if (st == ERR_NONE)
-        st = evaluate_text(e, t, text.data ? text.data : "", text.len, e->cx.device->threads, &l, err);
+        st = evaluate_text(e, t, text.data ? text.data : "", text.len, e->cx.device->threads, &l,
+                           err);
     buf_free(&text);
     TRY_CTX(st, err, "evaluating %s", o->text);
     return print_loss(o, &l, err);
@@ -77,19 +80,20 @@ static Status eval_lastword(const Options *o, Evaluator *e, const Tokenizer *t, 
     TRY(evaluate_lastword(e, t, o->lastword, &w, err));
     if (w.n == 0) return err_set(err, ERR_FORMAT, "%s has no texts", o->lastword);
     const double n = (double)w.n;
-    printf(o->json ? "{\"acc\":%.6f,\"ppl\":%.9g,\"n\":%" PRId64 "}\n" : "acc %.4f ppl %.4f n %" PRId64 "\n",
+    printf(o->json ? "{\"acc\":%.6f,\"ppl\":%.9g,\"n\":%" PRId64 "}\n"
+                   : "acc %.4f ppl %.4f n %" PRId64 "\n",
            (double)w.right / n, exp(w.nats / n), w.n);
     return ERR_NONE;
 }
 
 static Status run(const Options *o, const Loaded *m, Backend *b, Err *err)
 {
-    const bool    given = options_given(o, OPT_block_size);
+    const bool given = options_given(o, OPT_block_size);
     const int64_t block = given ? LT_MIN(o->block_size, m->c.n_positions) : m->c.n_positions;
-    const bool    tasks = o->choices[0] || o->lastword[0]; // one question at a time
-    Tokenizer    *t     = NULL;
-    Evaluator     e     = {0};
-    Status        st    = o->data[0] ? ERR_NONE : model_tokenizer(&t, o, m, err);
+    const bool tasks = o->choices[0] || o->lastword[0]; // one question at a time
+    Tokenizer *t = NULL;
+    Evaluator e = {0};
+    Status st = o->data[0] ? ERR_NONE : model_tokenizer(&t, o, m, err);
     if (st == ERR_NONE) st = evaluator_open(&e, m, b, tasks ? 1 : o->batch_size, block, err);
     if (st == ERR_NONE) {
         if (o->data[0])
@@ -108,12 +112,13 @@ static Status run(const Options *o, const Loaded *m, Backend *b, Err *err)
 
 Status cmd_eval(const Options *o, Err *err)
 {
-    const int what = (o->data[0] != 0) + (o->text[0] != 0) + (o->choices[0] != 0) + (o->lastword[0] != 0);
+    const int what =
+        (o->data[0] != 0) + (o->text[0] != 0) + (o->choices[0] != 0) + (o->lastword[0] != 0);
     if (!o->model[0]) return err_set(err, ERR_USAGE, "eval needs --model=DIR");
     if (what != 1)
         return err_set(err, ERR_USAGE, "eval needs one of --data, --text, --choices, --lastword");
     Backend b;
-    Loaded  m;
+    Loaded m;
     TRY(backend_open(&b, o->device, o->cpu_isa, (int)o->threads, err));
     TRY(loaded_open(&m, o->model, o->which, o->precision, &b.device, err));
     const Status st = run(o, &m, &b, err);

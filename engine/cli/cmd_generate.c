@@ -16,7 +16,7 @@
 
 typedef struct Out {
     const Buf *prompt;
-    int64_t    samples, text; // text: the one being written, -1: none yet
+    int64_t samples, text; // text: the one being written, -1: none yet
 } Out;
 
 static Status put(const char *bytes, size_t n, Err *err)
@@ -44,7 +44,8 @@ static Status read_prompt(const Options *o, Buf *out, Err *err)
     if (o->prompt[0] && o->prompt_file[0])
         return err_set(err, ERR_USAGE, "prompt and prompt_file: give one of them");
     if (o->prompt[0] || options_given(o, OPT_prompt)) return buf_puts(out, o->prompt, err);
-    if (o->prompt_file[0] && strcmp(o->prompt_file, "-") != 0) return file_read(o->prompt_file, out, err);
+    if (o->prompt_file[0] && strcmp(o->prompt_file, "-") != 0)
+        return file_read(o->prompt_file, out, err);
     if (o->prompt_file[0] || isatty(STDIN_FILENO) == 0)
         return file_read_fd(STDIN_FILENO, "standard input", out, err);
     return ERR_NONE;
@@ -52,25 +53,27 @@ static Status read_prompt(const Options *o, Buf *out, Err *err)
 
 static Status generate(const Options *o, const Loaded *m, Backend *b, const Tokenizer *t, Err *err)
 {
-    Buf      prompt = {0};
-    TokenIds ids    = {0};
-    Infer    f      = {0};
-    Status   st     = read_prompt(o, &prompt, err);
+    Buf prompt = {0};
+    TokenIds ids = {0};
+    Infer f = {0};
+    Status st = read_prompt(o, &prompt, err);
     if (st == ERR_NONE)
-        st = tokenizer_encode(t, prompt.data ? prompt.data : "", prompt.len, o->allow_special, 1, &ids, err);
+        st = tokenizer_encode(t, prompt.data ? prompt.data : "", prompt.len, o->allow_special, 1,
+                              &ids, err);
     const int32_t end = tokenizer_end_token(t);
     if (st == ERR_NONE && ids.n == 0 && end < 0)
-        st = err_set(err, ERR_USAGE, "the prompt is empty, and this tokenizer has no end token to begin with");
+        st = err_set(err, ERR_USAGE,
+                     "the prompt is empty, and this tokenizer has no end token to begin with");
     if (st == ERR_NONE) st = infer_open(&f, m, b, err);
-    const GenerateOptions g   = {.max_new_tokens = o->max_new_tokens,
-                                 .num_samples    = o->num_samples,
-                                 .top_k          = o->top_k,
-                                 .temperature    = o->temperature,
-                                 .top_p          = o->top_p,
-                                 .seed           = (uint64_t)o->seed,
-                                 .end_token      = o->stop_at_end ? end : -1,
-                                 .start_token    = end};
-    Out                   out = {.prompt = &prompt, .samples = o->num_samples, .text = -1};
+    const GenerateOptions g = {.max_new_tokens = o->max_new_tokens,
+                               .num_samples = o->num_samples,
+                               .top_k = o->top_k,
+                               .temperature = o->temperature,
+                               .top_p = o->top_p,
+                               .seed = (uint64_t)o->seed,
+                               .end_token = o->stop_at_end ? end : -1,
+                               .start_token = end};
+    Out out = {.prompt = &prompt, .samples = o->num_samples, .text = -1};
     if (st == ERR_NONE) st = generate_text(&f, t, &g, &ids, sink, &out, err);
     infer_close(&f);
     token_ids_free(&ids);
@@ -81,8 +84,8 @@ static Status generate(const Options *o, const Loaded *m, Backend *b, const Toke
 Status cmd_generate(const Options *o, Err *err)
 {
     if (!o->model[0]) return err_set(err, ERR_USAGE, "generate needs --model=DIR");
-    Backend    b;
-    Loaded     m;
+    Backend b;
+    Loaded m;
     Tokenizer *t = NULL;
     TRY(backend_open(&b, o->device, o->cpu_isa, (int)o->threads, err));
     TRY(loaded_open(&m, o->model, o->which, o->precision, &b.device, err));

@@ -1,5 +1,5 @@
-// cmd_plan.c -- `lathe plan`: parameters, memory by part and FLOPs of a configuration, without taking
-// the memory. The code that measures is the code that trains.
+// cmd_plan.c -- `lathe plan`: parameters, memory by part and FLOPs of a configuration, without
+// taking the memory. The code that measures is the code that trains.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/cli/cli.h"
@@ -14,8 +14,8 @@ static Status plan_text(const Options *o, Buf *out, Err *err)
     TRY(backend_open(&b, "auto", "auto", 0, err));
     enum { GPT2_VOCABULARY = 50257 };
     ModelConfig c;
-    TrainSetup  s;
-    TrainPlan   p;
+    TrainSetup s;
+    TrainPlan p;
     TRY(train_setup_model(&c, o, o->vocab_size ? o->vocab_size : GPT2_VOCABULARY, err));
     TRY(train_setup(&s, &c, o, &b.device, 1, err));
     TRY(train_plan(&p, &s, &b.ops, &b.device, err));
@@ -24,8 +24,8 @@ static Status plan_text(const Options *o, Buf *out, Err *err)
 
 Status cmd_plan(const Options *o, Err *err)
 {
-    Buf          out = {0};
-    const Status st  = plan_text(o, &out, err);
+    Buf out = {0};
+    const Status st = plan_text(o, &out, err);
     if (st == ERR_NONE) fputs(out.data, stdout);
     buf_free(&out);
     return st;

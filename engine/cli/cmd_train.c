@@ -4,4 +4,7 @@
 #include "engine/cli/cli.h"
 #include "engine/train/run.h"
 
-Status cmd_train(Options *o, Err *err) { return train_run(o, err); }
+Status cmd_train(Options *o, Err *err)
+{
+    return train_run(o, err);
+}

@@ -1,4 +1,5 @@
-// model_tokenizer.h -- the tokenizer a model was trained with: --tokenizer, or the model folder's own.
+// model_tokenizer.h -- the tokenizer a model was trained with: --tokenizer, or the model folder's
+// own.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

@@ -11,7 +11,10 @@ Status dist_open(Dist *d, Err *err)
     return ERR_NONE;
 }
 
-void dist_close(Dist *d) { *d = (Dist){0}; }
+void dist_close(Dist *d)
+{
+    *d = (Dist){0};
+}
 
 Status dist_sum_f64(const Dist *d, double *x, int n, Err *err)
 {

@@ -8,14 +8,15 @@
 static Status carve(Evaluator *e, Arena *a, Err *err)
 {
     const size_t n = (size_t)(e->batch * e->block);
-    e->input       = arena_alloc(a, n * sizeof(int32_t));
-    e->target      = arena_alloc(a, n * sizeof(int32_t));
-    e->position    = arena_alloc(a, n * sizeof(int32_t));
-    e->seg_lo      = arena_alloc(a, n * sizeof(int32_t));
-    e->sample      = arena_alloc(a, (size_t)e->batch * sizeof(int64_t));
-    e->loss        = arena_alloc(a, n * sizeof(float));
+    e->input = arena_alloc(a, n * sizeof(int32_t));
+    e->target = arena_alloc(a, n * sizeof(int32_t));
+    e->position = arena_alloc(a, n * sizeof(int32_t));
+    e->seg_lo = arena_alloc(a, n * sizeof(int32_t));
+    e->sample = arena_alloc(a, (size_t)e->batch * sizeof(int64_t));
+    e->loss = arena_alloc(a, n * sizeof(float));
     const ModelOptions mo = {.batch = e->batch, .block = e->block, .head_rows = e->block};
-    return model_build(&e->model, &e->m->c, &e->m->prec, &mo, &e->m->params, e->m->weights, NULL, a, err);
+    return model_build(&e->model, &e->m->c, &e->m->prec, &mo, &e->m->params, e->m->weights, NULL, a,
+                       err);
 }
 
 static Status measure(Evaluator *e, size_t *arena_bytes, Err *err)
@@ -23,35 +24,33 @@ static Status measure(Evaluator *e, size_t *arena_bytes, Err *err)
     Arena counting;
     arena_init_counting(&counting, "evaluation");
     TRY(carve(e, &counting, err));
-    OpPlan           plan = {0};
-    const ModelBatch b    = {.B      = e->batch,
-                             .T      = e->block,
-                             .input  = e->input,
-                             .target = e->target,
-                             .sample = e->sample};
-    e->cx.plan            = &plan;
-    Status st             = model_loss(&e->model, &e->cx, &b, err);
-    const ModelBatch one  = {.B = 1, .T = 1, .input = e->input, .target = e->target, .sample = e->sample};
+    OpPlan plan = {0};
+    const ModelBatch b = {
+        .B = e->batch, .T = e->block, .input = e->input, .target = e->target, .sample = e->sample};
+    e->cx.plan = &plan;
+    Status st = model_loss(&e->model, &e->cx, &b, err);
+    const ModelBatch one = {
+        .B = 1, .T = 1, .input = e->input, .target = e->target, .sample = e->sample};
     if (st == ERR_NONE) st = model_loss(&e->model, &e->cx, &one, err);
     e->cx.plan = NULL;
     model_free(&e->model);
-    *arena_bytes        = counting.used;
+    *arena_bytes = counting.used;
     e->cx.scratch_bytes = plan.scratch_bytes;
-    e->mem_bytes        = counting.used + plan.scratch_bytes;
+    e->mem_bytes = counting.used + plan.scratch_bytes;
     return st;
 }
 
 Status evaluator_open(Evaluator *e, const Loaded *m, Backend *backend, int64_t batch, int64_t block,
                       Err *err)
 {
-    *e    = (Evaluator){.m = m, .batch = batch, .block = LT_MIN(block, m->c.n_positions)};
+    *e = (Evaluator){.m = m, .batch = batch, .block = LT_MIN(block, m->c.n_positions)};
     e->cx = (OpCtx){.ops = &backend->ops, .device = &backend->device};
     size_t bytes;
     TRY(measure(e, &bytes, err));
     TRY(device_alloc(e->cx.device, e->mem_bytes, &e->mem, err));
     Arena real;
     arena_init(&real, "evaluation", e->mem, bytes);
-    e->cx.scratch   = (char *)e->mem + bytes;
+    e->cx.scratch = (char *)e->mem + bytes;
     const Status st = carve(e, &real, err);
     if (st != ERR_NONE) evaluator_close(e);
     return st;
@@ -65,8 +64,9 @@ void evaluator_close(Evaluator *e)
 }
 
 // Losses of B samples of T tokens into e->loss. position and seg_lo may be NULL.
-static Status run_batch(Evaluator *e, int64_t B, int64_t T, const int32_t *input, const int32_t *target,
-                        const int32_t *position, const int32_t *seg_lo, Err *err)
+static Status run_batch(Evaluator *e, int64_t B, int64_t T, const int32_t *input,
+                        const int32_t *target, const int32_t *position, const int32_t *seg_lo,
+                        Err *err)
 {
     ASSERT(B * T <= e->batch * e->block, "%lld x %lld", (long long)B, (long long)T);
     const size_t n = (size_t)(B * T) * sizeof(int32_t);
@@ -74,19 +74,20 @@ static Status run_batch(Evaluator *e, int64_t B, int64_t T, const int32_t *input
     TRY(device_upload(e->cx.device, e->target, target, n, err));
     if (position) TRY(device_upload(e->cx.device, e->position, position, n, err));
     if (seg_lo) TRY(device_upload(e->cx.device, e->seg_lo, seg_lo, n, err));
-    const ModelBatch b = {.B        = B,
-                          .T        = T,
-                          .input    = e->input,
-                          .target   = e->target,
+    const ModelBatch b = {.B = B,
+                          .T = T,
+                          .input = e->input,
+                          .target = e->target,
                           .position = position ? e->position : NULL,
-                          .seg_lo   = seg_lo ? e->seg_lo : NULL,
-                          .sample   = e->sample};
+                          .seg_lo = seg_lo ? e->seg_lo : NULL,
+                          .sample = e->sample};
     TRY(model_loss(&e->model, &e->cx, &b, err));
-    return device_download(e->cx.device, e->loss, e->model.loss, (size_t)(B * T) * sizeof(float), err);
+    return device_download(e->cx.device, e->loss, e->model.loss, (size_t)(B * T) * sizeof(float),
+                           err);
 }
 
-Status evaluate_row(Evaluator *e, int64_t T, const int32_t *input, const int32_t *target, double *nats,
-                    Err *err)
+Status evaluate_row(Evaluator *e, int64_t T, const int32_t *input, const int32_t *target,
+                    double *nats, Err *err)
 {
     TRY(run_batch(e, 1, T, input, target, NULL, NULL, err));
     *nats = 0;
@@ -115,17 +116,17 @@ Status evaluate_stream(Evaluator *e, Stream *s, int64_t batches, EvalLoss *out, 
 Status evaluate_text(Evaluator *e, const Tokenizer *t, const char *text, size_t bytes, int threads,
                      EvalLoss *out, Err *err)
 {
-    *out         = (EvalLoss){0};
+    *out = (EvalLoss){0};
     TokenIds ids = {0};
-    Status   st  = tokenizer_encode(t, text, bytes, false, threads, &ids, err);
+    Status st = tokenizer_encode(t, text, bytes, false, threads, &ids, err);
     if (st == ERR_NONE && ids.n < 2)
-        st = err_set(err, ERR_USAGE, "a text of %lld token%s has nothing to predict", (long long)ids.n,
-                     ids.n == 1 ? "" : "s");
+        st = err_set(err, ERR_USAGE, "a text of %lld token%s has nothing to predict",
+                     (long long)ids.n, ids.n == 1 ? "" : "s");
     for (int64_t i = 0; i < ids.n && st == ERR_NONE; i++)
         if (ids.id[i] >= e->m->c.vocab_size)
-            st = err_set(err, ERR_USAGE, "token id %d, but the model's vocabulary has %lld", ids.id[i],
-                         (long long)e->m->c.vocab_size);
-    const int64_t n = ids.n - 1; // targets
+            st = err_set(err, ERR_USAGE, "token id %d, but the model's vocabulary has %lld",
+                         ids.id[i], (long long)e->m->c.vocab_size);
+    const int64_t n = ids.n - 1;                    // targets
     for (int64_t i = 0; i < n && st == ERR_NONE;) { // whole windows together, then the rest
         const int64_t T = LT_MIN(e->block, n - i), B = LT_MAX(1, LT_MIN(e->batch, (n - i) / T));
         st = run_batch(e, B, T, ids.id + i, ids.id + i + 1, NULL, NULL, err);

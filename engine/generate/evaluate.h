@@ -8,21 +8,21 @@
 #include "tokenizer/tokenizer.h"
 
 typedef struct Evaluator { // a model with room for batches, forward only
-    const Loaded *m; // borrowed
-    OpCtx         cx;
-    Model         model;
-    int64_t       batch, block;
-    void         *mem;
-    size_t        mem_bytes;
-    int32_t      *input, *target, *position, *seg_lo; // [batch,block] device
-    int64_t      *sample;                             // [batch]       device
-    float        *loss;                               // [batch*block] host
+    const Loaded *m;       // borrowed
+    OpCtx cx;
+    Model model;
+    int64_t batch, block;
+    void *mem;
+    size_t mem_bytes;
+    int32_t *input, *target, *position, *seg_lo; // [batch,block] device
+    int64_t *sample;                             // [batch]       device
+    float *loss;                                 // [batch*block] host
 } Evaluator;
 
 typedef struct EvalLoss {
-    double  nats;    // sum of the counted losses
+    double nats;     // sum of the counted losses
     int64_t counted; // targets
-    double  bytes;   // of text the targets stand for; 0: not known
+    double bytes;    // of text the targets stand for; 0: not known
 } EvalLoss;
 
 typedef struct EvalChoices {
@@ -31,16 +31,17 @@ typedef struct EvalChoices {
 
 typedef struct EvalLastWord {
     int64_t n, right; // greedy decoding writes exactly the word
-    double  nats;     // sum over words
+    double nats;      // sum over words
 } EvalLastWord;
 
 LT_C_BEGIN
 LT_MUST_CHECK Status evaluator_open(Evaluator *e, const Loaded *m, Backend *backend, int64_t batch,
                                     int64_t block, Err *err);
-void                 evaluator_close(Evaluator *e); // also of a zeroed one
+void evaluator_close(Evaluator *e); // also of a zeroed one
 
 // A validation stream of e->block tokens; `batches` of e->batch samples at most, 0: all.
-LT_MUST_CHECK Status evaluate_stream(Evaluator *e, Stream *s, int64_t batches, EvalLoss *out, Err *err);
+LT_MUST_CHECK Status evaluate_stream(Evaluator *e, Stream *s, int64_t batches, EvalLoss *out,
+                                     Err *err);
 // Text in windows of e->block tokens without overlap; every token but the first is counted.
 LT_MUST_CHECK Status evaluate_text(Evaluator *e, const Tokenizer *t, const char *text, size_t bytes,
                                    int threads, EvalLoss *out, Err *err);

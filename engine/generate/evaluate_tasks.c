@@ -1,7 +1,7 @@
 // evaluate_tasks.c -- multiple choice (as HellaSwag) and last words (as LAMBADA); see evaluate.h.
 //
-// Both score an ending behind a context: the log-probability of the ending's tokens given everything
-// before them. A context too long for the model loses its oldest tokens.
+// Both score an ending behind a context: the log-probability of the ending's tokens given
+// everything before them. A context too long for the model loses its oldest tokens.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/generate/evaluate_row.h"
@@ -13,18 +13,18 @@
 #include <string.h>
 
 typedef struct Ending { // of one context
-    double  nats; // minus the log-probability
+    double nats;        // minus the log-probability
     int64_t tokens;
-    bool    greedy; // every token of it is the likeliest
+    bool greedy; // every token of it is the likeliest
 } Ending;
 
 typedef struct Task {
-    Evaluator       *e;
+    Evaluator *e;
     const Tokenizer *t;
-    const char      *path;
-    int64_t          line;
-    TokenIds         ids;    // context, then ending
-    int32_t         *target; // [block]
+    const char *path;
+    int64_t line;
+    TokenIds ids;    // context, then ending
+    int32_t *target; // [block]
 } Task;
 
 typedef Status (*LineFn)(Task *k, const json_t *object, void *out, Err *err);
@@ -38,15 +38,16 @@ static Status bad_line(const Task *k, Err *err, const char *what)
 // The sample is the one evaluate_row ran last: its ids are on the device.
 static Status is_greedy(Task *k, int64_t T, int64_t first, bool *greedy, Err *err)
 {
-    Evaluator       *e = k->e;
-    const ModelBatch b = {.B = 1, .T = T, .input = e->input, .target = e->target, .sample = e->sample};
-    const void      *logits;
+    Evaluator *e = k->e;
+    const ModelBatch b = {
+        .B = 1, .T = T, .input = e->input, .target = e->target, .sample = e->sample};
+    const void *logits;
     TRY(model_logits(&e->model, &e->cx, &b, &logits, err));
     const int64_t V = e->m->c.vocab_size, Vp = model_config_vocab_padded(&e->m->c);
-    const DType   act = e->m->prec.act;
-    *greedy           = true;
+    const DType act = e->m->prec.act;
+    *greedy = true;
     for (int64_t r = first; r < T && *greedy; r++) {
-        const char *row  = (const char *)logits + (size_t)(r * Vp) * dtype_bytes(act);
+        const char *row = (const char *)logits + (size_t)(r * Vp) * dtype_bytes(act);
         const float want = dtype_load(row, act, k->target[r]);
         for (int64_t v = 0; v < V && *greedy; v++) {
             const float x = dtype_load(row, act, v);
@@ -56,10 +57,11 @@ static Status is_greedy(Task *k, int64_t T, int64_t first, bool *greedy, Err *er
     return ERR_NONE;
 }
 
-static Status score(Task *k, const char *context, const char *ending, bool want_greedy, Ending *out, Err *err)
+static Status score(Task *k, const char *context, const char *ending, bool want_greedy, Ending *out,
+                    Err *err)
 {
     Evaluator *e = k->e;
-    k->ids.n     = 0;
+    k->ids.n = 0;
     TRY(tokenizer_encode(k->t, context, strlen(context), false, 1, &k->ids, err));
     const int64_t n_context = k->ids.n;
     TRY(tokenizer_encode(k->t, ending, strlen(ending), false, 1, &k->ids, err));
@@ -67,7 +69,7 @@ static Status score(Task *k, const char *context, const char *ending, bool want_
     if (n_context == 0) return bad_line(k, err, "the context is empty");
     if (n == 0) return bad_line(k, err, "an ending is empty");
     if (n > e->block) return bad_line(k, err, "an ending is longer than the model's context");
-    const int64_t  T     = LT_MIN(e->block, k->ids.n - 1);
+    const int64_t T = LT_MIN(e->block, k->ids.n - 1);
     const int32_t *input = k->ids.id + k->ids.n - 1 - T;
     for (int64_t i = 0; i < T; i++) k->target[i] = i >= T - n ? input[i + 1] : TOKEN_IGNORE;
     *out = (Ending){.tokens = n};
@@ -82,7 +84,7 @@ static Status each_line(Task *k, const char *data, LineFn fn, void *out, Err *er
         k->line++;
         if (strspn(data, " \t\r") < n) {
             json_error_t problem;
-            json_t      *o = json_loadb(data, n, 0, &problem);
+            json_t *o = json_loadb(data, n, 0, &problem);
             if (!json_is_object(o)) {
                 json_decref(o);
                 return bad_line(k, err, o ? "not an object" : problem.text);
@@ -96,12 +98,13 @@ static Status each_line(Task *k, const char *data, LineFn fn, void *out, Err *er
     return k->line ? ERR_NONE : err_set(err, ERR_FORMAT, "%s is empty", k->path);
 }
 
-static Status run_task(Evaluator *e, const Tokenizer *t, const char *path, LineFn fn, void *out, Err *err)
+static Status run_task(Evaluator *e, const Tokenizer *t, const char *path, LineFn fn, void *out,
+                       Err *err)
 {
-    Task   k    = {.e = e, .t = t, .path = path};
-    Buf    text = {0};
-    Status st   = file_read(path, &text, err);
-    k.target    = st == ERR_NONE ? mem_calloc((size_t)e->block, sizeof *k.target) : NULL;
+    Task k = {.e = e, .t = t, .path = path};
+    Buf text = {0};
+    Status st = file_read(path, &text, err);
+    k.target = st == ERR_NONE ? mem_calloc((size_t)e->block, sizeof *k.target) : NULL;
     if (st == ERR_NONE && !k.target) st = mem_err(err, (size_t)e->block * 4, "targets");
     if (st == ERR_NONE) st = each_line(&k, text.data ? text.data : "", fn, out, err);
     mem_free(k.target);
@@ -112,8 +115,8 @@ static Status run_task(Evaluator *e, const Tokenizer *t, const char *path, LineF
 
 static Status choices_line(Task *k, const json_t *o, void *out_, Err *err)
 {
-    EvalChoices *out     = out_;
-    const char  *context = json_string_value(json_object_get(o, "context"));
+    EvalChoices *out = out_;
+    const char *context = json_string_value(json_object_get(o, "context"));
     if (!context) context = json_string_value(json_object_get(o, "ctx"));
     const json_t *endings = json_object_get(o, "endings"), *label = json_object_get(o, "label");
     if (!context) return bad_line(k, err, "no text \"context\"");
@@ -122,25 +125,25 @@ static Status choices_line(Task *k, const json_t *o, void *out_, Err *err)
     if (!json_is_integer(label) || json_integer_value(label) < 0 ||
         (size_t)json_integer_value(label) >= json_array_size(endings))
         return bad_line(k, err, "\"label\" must be the number of an ending");
-    const int64_t right    = json_integer_value(label);
-    int64_t       best_sum = 0, best_mean = 0;
-    double        sum = INFINITY, mean = INFINITY;
+    const int64_t right = json_integer_value(label);
+    int64_t best_sum = 0, best_mean = 0;
+    double sum = INFINITY, mean = INFINITY;
     for (size_t i = 0; i < json_array_size(endings); i++) {
         const char *ending = json_string_value(json_array_get(endings, i));
         if (!ending) return bad_line(k, err, "an ending is not a text");
         // Endings follow the context behind one space, as HellaSwag's do.
-        Buf    spaced = {0};
+        Buf spaced = {0};
         Ending s;
         Status st = buf_printf(&spaced, err, "%s%s", ending[0] == ' ' ? "" : " ", ending);
         if (st == ERR_NONE) st = score(k, context, spaced.data, false, &s, err);
         buf_free(&spaced);
         TRY(st);
         if (s.nats < sum) {
-            sum      = s.nats;
+            sum = s.nats;
             best_sum = (int64_t)i;
         }
         if (s.nats / (double)s.tokens < mean) {
-            mean      = s.nats / (double)s.tokens;
+            mean = s.nats / (double)s.tokens;
             best_mean = (int64_t)i;
         }
     }
@@ -150,7 +153,8 @@ static Status choices_line(Task *k, const json_t *o, void *out_, Err *err)
     return ERR_NONE;
 }
 
-Status evaluate_choices(Evaluator *e, const Tokenizer *t, const char *path, EvalChoices *out, Err *err)
+Status evaluate_choices(Evaluator *e, const Tokenizer *t, const char *path, EvalChoices *out,
+                        Err *err)
 {
     *out = (EvalChoices){0};
     return run_task(e, t, path, choices_line, out, err);
@@ -158,17 +162,19 @@ Status evaluate_choices(Evaluator *e, const Tokenizer *t, const char *path, Eval
 
 static Status lastword_line(Task *k, const json_t *o, void *out_, Err *err)
 {
-    EvalLastWord *out  = out_;
-    const char   *text = json_string_value(json_object_get(o, "text"));
+    EvalLastWord *out = out_;
+    const char *text = json_string_value(json_object_get(o, "text"));
     if (!text) return bad_line(k, err, "no text \"text\"");
     size_t n = strlen(text);
     while (n && strchr(" \t\r\n", text[n - 1])) n--;
     size_t space = n;
     while (space && text[space - 1] != ' ') space--;
     if (space < 2) return bad_line(k, err, "a text needs a context and a last word");
-    char *context = mem_strndup(text, space - 1), *word = mem_strndup(text + space - 1, n - space + 1);
+    char *context = mem_strndup(text, space - 1),
+         *word = mem_strndup(text + space - 1, n - space + 1);
     Ending s;
-    Status st = context && word ? score(k, context, word, true, &s, err) : mem_err(err, n, "a text");
+    Status st =
+        context && word ? score(k, context, word, true, &s, err) : mem_err(err, n, "a text");
     mem_free(context);
     mem_free(word);
     TRY(st);
@@ -178,7 +184,8 @@ static Status lastword_line(Task *k, const json_t *o, void *out_, Err *err)
     return ERR_NONE;
 }
 
-Status evaluate_lastword(Evaluator *e, const Tokenizer *t, const char *path, EvalLastWord *out, Err *err)
+Status evaluate_lastword(Evaluator *e, const Tokenizer *t, const char *path, EvalLastWord *out,
+                         Err *err)
 {
     *out = (EvalLastWord){0};
     return run_task(e, t, path, lastword_line, out, err);

@@ -6,9 +6,9 @@
 
 typedef struct Writer { // one text on its way out
     const Tokenizer *t;
-    GenerateSink     sink;
-    void            *arg;
-    Buf              pending, piece;
+    GenerateSink sink;
+    void *arg;
+    Buf pending, piece;
 } Writer;
 
 static Status write_token(Writer *w, int64_t text, int32_t id, Err *err)
@@ -26,7 +26,8 @@ static Status write_end(Writer *w, int64_t text, Err *err)
     return w->sink(w->arg, text, "", 0, true, err);
 }
 
-// Read the end of `ids` into the cache: all of it if it fits, else the newest half of a full context.
+// Read the end of `ids` into the cache: all of it if it fits, else the newest half of a full
+// context.
 static Status read_context(Infer *f, const TokenIds *ids, const float **logits, Err *err)
 {
     const int64_t n = ids->n < f->max_tokens ? ids->n : (f->max_tokens + 1) / 2;
@@ -54,7 +55,8 @@ static Status one_text(Infer *f, Sampler *s, const GenerateOptions *o, Writer *w
     return write_end(w, text, err);
 }
 
-static Status all_texts(Infer *f, Sampler *s, const GenerateOptions *o, Writer *w, TokenIds *ids, Err *err)
+static Status all_texts(Infer *f, Sampler *s, const GenerateOptions *o, Writer *w, TokenIds *ids,
+                        Err *err)
 {
     if (ids->n == 0) TRY(token_ids_push(ids, o->start_token, err));
     const int64_t prompt = ids->n;
@@ -70,10 +72,11 @@ Status generate_text(Infer *f, const Tokenizer *t, const GenerateOptions *o, con
 {
     Sampler s;
     TRY(sampler_open(&s, f->m->c.vocab_size, o->temperature, o->top_k, o->top_p, o->seed, err));
-    Writer   w   = {.t = t, .sink = sink, .arg = arg};
+    Writer w = {.t = t, .sink = sink, .arg = arg};
     TokenIds ids = {0};
-    Status   st  = ERR_NONE;
-    for (int64_t i = 0; i < prompt->n && st == ERR_NONE; i++) st = token_ids_push(&ids, prompt->id[i], err);
+    Status st = ERR_NONE;
+    for (int64_t i = 0; i < prompt->n && st == ERR_NONE; i++)
+        st = token_ids_push(&ids, prompt->id[i], err);
     if (st == ERR_NONE) st = all_texts(f, &s, o, &w, &ids, err);
     token_ids_free(&ids);
     buf_free(&w.pending);

@@ -11,24 +11,26 @@
 
 typedef struct Infer {
     const Loaded *m; // borrowed
-    OpCtx         cx;
-    int64_t       max_tokens; // rows of the cache: n_positions
-    int64_t       chunk;      // tokens that go through at one time at most
-    int64_t       pos;        // tokens in the cache
-    void         *mem;
-    size_t        mem_bytes;
-    char         *keys, *values;                             // [L,max_tokens,C]
-    void         *x, *ln, *q, *att, *tmp, *wide, *logits;    // [chunk,C] ... [1,Vp]
-    float        *lse;                                       // [H,chunk]
-    int32_t      *ids;                                       // [chunk]
-    float        *host_logits;                               // [Vp]
+    OpCtx cx;
+    int64_t max_tokens; // rows of the cache: n_positions
+    int64_t chunk;      // tokens that go through at one time at most
+    int64_t pos;        // tokens in the cache
+    void *mem;
+    size_t mem_bytes;
+    char *keys, *values;                          // [L,max_tokens,C]
+    void *x, *ln, *q, *att, *tmp, *wide, *logits; // [chunk,C] ... [1,Vp]
+    float *lse;                                   // [H,chunk]
+    int32_t *ids;                                 // [chunk]
+    float *host_logits;                           // [Vp]
 } Infer;
 
 LT_C_BEGIN
 LT_MUST_CHECK Status infer_open(Infer *f, const Loaded *m, Backend *backend, Err *err);
-void                 infer_close(Infer *f); // also of a zeroed one
+void infer_close(Infer *f); // also of a zeroed one
 // Forget everything behind the first `pos` tokens.
 void infer_rewind(Infer *f, int64_t pos);
-// Append n tokens (pos + n <= max_tokens). *logits: [V] f32 of the last one, valid until the next call.
-LT_MUST_CHECK Status infer_append(Infer *f, const int32_t *ids, int64_t n, const float **logits, Err *err);
+// Append n tokens (pos + n <= max_tokens). *logits: [V] f32 of the last one, valid until the next
+// call.
+LT_MUST_CHECK Status infer_append(Infer *f, const int32_t *ids, int64_t n, const float **logits,
+                                  Err *err);
 LT_C_END

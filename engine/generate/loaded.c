@@ -11,9 +11,9 @@ static Status read_weights(Loaded *m, Err *err)
 {
     m->bytes = (size_t)m->params.total * dtype_bytes(m->prec.param);
     TRY(device_alloc(m->device, m->bytes, &m->weights, err));
-    Tensor *t    = mem_calloc((size_t)m->params.n, sizeof *t);
-    void   *host = m->device->is_host ? m->weights : mem_map(m->bytes);
-    Status  st   = t && host ? ERR_NONE : mem_err(err, m->bytes, "weights");
+    Tensor *t = mem_calloc((size_t)m->params.n, sizeof *t);
+    void *host = m->device->is_host ? m->weights : mem_map(m->bytes);
+    Status st = t && host ? ERR_NONE : mem_err(err, m->bytes, "weights");
     if (st == ERR_NONE) {
         params_tensors(&m->params, host, m->prec.param, "", t);
         st = hf_load(m->dir, &m->hf, t, m->params.n, err);
@@ -25,7 +25,8 @@ static Status read_weights(Loaded *m, Err *err)
     return st;
 }
 
-static Status open_model(Loaded *m, const char *path, const char *which, const char *precision, Err *err)
+static Status open_model(Loaded *m, const char *path, const char *which, const char *precision,
+                         Err *err)
 {
     TRY(ckpt_find(path, which && which[0] ? which : NULL, m->dir, &m->step, err));
     TRY(hf_config_read(&m->hf, m->dir, err));
@@ -37,10 +38,10 @@ static Status open_model(Loaded *m, const char *path, const char *which, const c
     return read_weights(m, err);
 }
 
-Status loaded_open(Loaded *m, const char *path, const char *which, const char *precision, Device *device,
-                   Err *err)
+Status loaded_open(Loaded *m, const char *path, const char *which, const char *precision,
+                   Device *device, Err *err)
 {
-    *m              = (Loaded){.device = device};
+    *m = (Loaded){.device = device};
     const Status st = open_model(m, path, which, precision, err);
     if (st != ERR_NONE) loaded_close(m);
     return st;

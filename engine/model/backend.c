@@ -8,8 +8,9 @@
 Status backend_open(Backend *b, const char *device, const char *isa, int threads, Err *err)
 {
     if (strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0) {
-        const Status st = err_set(err, strncmp(device, "cuda", 4) == 0 ? ERR_UNSUPPORTED : ERR_USAGE,
-                                  "device = %s: this build of lathe runs on the CPU", device);
+        const Status st =
+            err_set(err, strncmp(device, "cuda", 4) == 0 ? ERR_UNSUPPORTED : ERR_USAGE,
+                    "device = %s: this build of lathe runs on the CPU", device);
         err_hint(err, "device = auto or cpu");
         return st;
     }

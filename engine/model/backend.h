@@ -7,13 +7,14 @@
 #include "kernels/ops.h"
 
 typedef struct Backend {
-    Device    device;
-    Ops       ops;
+    Device device;
+    Ops ops;
     CpuChoice cpu;
 } Backend;
 
 LT_C_BEGIN
 // device: auto, cpu (cuda, cuda:N: ERR_UNSUPPORTED in a build without it); isa: see cpu_open;
 // threads <= 0: one for each CPU. Nothing to close.
-LT_MUST_CHECK Status backend_open(Backend *b, const char *device, const char *isa, int threads, Err *err);
+LT_MUST_CHECK Status backend_open(Backend *b, const char *device, const char *isa, int threads,
+                                  Err *err);
 LT_C_END

@@ -24,8 +24,8 @@
 
 typedef struct Layer { // weights and gradients of the block at hand
     const char *w;     // start of the block's weights
-    float      *g;     // start of its gradients; NULL in a forward-only model
-    size_t      esize; // of a weight
+    float *g;          // start of its gradients; NULL in a forward-only model
+    size_t esize;      // of a weight
 } Layer;
 
 static const void *weight(const Layer *l, int64_t offset)
@@ -33,16 +33,19 @@ static const void *weight(const Layer *l, int64_t offset)
     return offset < 0 ? NULL : l->w + (size_t)offset * l->esize;
 }
 
-static float *grad(const Layer *l, int64_t offset) { return offset < 0 ? NULL : l->g + offset; }
+static float *grad(const Layer *l, int64_t offset)
+{
+    return offset < 0 ? NULL : l->g + offset;
+}
 
 static Layer take(const Model *m, int block)
 {
-    return (Layer){.w     = weights_take(&m->weights, block),
-                   .g     = m->grads ? m->grads + m->params->block[block].offset : NULL,
+    return (Layer){.w = weights_take(&m->weights, block),
+                   .g = m->grads ? m->grads + m->params->block[block].offset : NULL,
                    .esize = dtype_bytes(m->prec.param)};
 }
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory -----------------------------------------------------------------------------------
 
 static void *tensor(Arena *a, int64_t rows, int64_t cols, DType t)
 {
@@ -51,21 +54,21 @@ static void *tensor(Arena *a, int64_t rows, int64_t cols, DType t)
 
 static void layer_acts(LayerActs *l, const Model *m, int64_t N, Arena *step)
 {
-    const ModelConfig *c   = &m->c;
-    const DType        act = m->prec.act;
-    const int64_t      C   = c->n_embd;
-    l->ln1                 = tensor(step, N, C, act);
-    l->qkv                 = tensor(step, N, 3 * C, act);
-    l->att                 = tensor(step, N, C, act);
-    l->lse                 = tensor(step, N, c->n_head, DTYPE_F32);
-    l->y                   = tensor(step, N, C, m->prec.resid);
-    l->ln2                 = tensor(step, N, C, act);
-    l->fch                 = m->o.train ? tensor(step, N, c->n_inner, act) : NULL;
-    l->fcg                 = tensor(step, N, c->n_inner, act);
-    l->mean1               = tensor(step, N, 1, DTYPE_F32);
-    l->rstd1               = tensor(step, N, 1, DTYPE_F32);
-    l->mean2               = tensor(step, N, 1, DTYPE_F32);
-    l->rstd2               = tensor(step, N, 1, DTYPE_F32);
+    const ModelConfig *c = &m->c;
+    const DType act = m->prec.act;
+    const int64_t C = c->n_embd;
+    l->ln1 = tensor(step, N, C, act);
+    l->qkv = tensor(step, N, 3 * C, act);
+    l->att = tensor(step, N, C, act);
+    l->lse = tensor(step, N, c->n_head, DTYPE_F32);
+    l->y = tensor(step, N, C, m->prec.resid);
+    l->ln2 = tensor(step, N, C, act);
+    l->fch = m->o.train ? tensor(step, N, c->n_inner, act) : NULL;
+    l->fcg = tensor(step, N, c->n_inner, act);
+    l->mean1 = tensor(step, N, 1, DTYPE_F32);
+    l->rstd1 = tensor(step, N, 1, DTYPE_F32);
+    l->mean2 = tensor(step, N, 1, DTYPE_F32);
+    l->rstd2 = tensor(step, N, 1, DTYPE_F32);
 }
 
 Status model_build(Model *m, const ModelConfig *c, const Precision *p, const ModelOptions *o,
@@ -74,18 +77,19 @@ Status model_build(Model *m, const ModelConfig *c, const Precision *p, const Mod
     ASSERT(o->block <= c->n_positions, "block of %lld tokens, %lld positions", (long long)o->block,
            (long long)c->n_positions);
     ASSERT(!o->train || grads, "training needs gradients");
-    *m       = (Model){.c = *c, .prec = *p, .o = *o, .params = params};
+    *m = (Model){.c = *c, .prec = *p, .o = *o, .params = params};
     m->weights = (Weights){.flat = weights, .dtype = p->param, .params = params};
     m->grads = o->train ? grads : NULL;
     m->layer = mem_calloc((size_t)c->n_layer, sizeof *m->layer);
     if (!m->layer) return mem_err(err, (size_t)c->n_layer * sizeof *m->layer, "the layer table");
 
     const int64_t N = o->batch * o->block, C = c->n_embd;
-    const bool    each = o->train && !o->recompute; // every layer keeps its own activations
+    const bool each = o->train && !o->recompute; // every layer keeps its own activations
     arena_part(step, "activations");
     LayerActs shared = {0};
     if (!each) layer_acts(&shared, m, N, step);
-    void *stream = o->train ? NULL : tensor(step, N, C, p->resid); // forward only: one for all layers
+    void *stream =
+        o->train ? NULL : tensor(step, N, C, p->resid); // forward only: one for all layers
     for (int64_t l = 0; l < c->n_layer; l++) {
         if (each)
             layer_acts(&m->layer[l], m, N, step);
@@ -93,22 +97,22 @@ Status model_build(Model *m, const ModelConfig *c, const Precision *p, const Mod
             m->layer[l] = shared;
         m->layer[l].x = o->train ? tensor(step, N, C, p->resid) : stream;
     }
-    m->xf    = o->train ? tensor(step, N, C, p->resid) : stream;
-    m->lnf   = tensor(step, N, C, p->act);
+    m->xf = o->train ? tensor(step, N, C, p->resid) : stream;
+    m->lnf = tensor(step, N, C, p->act);
     m->meanf = tensor(step, N, 1, DTYPE_F32);
     m->rstdf = tensor(step, N, 1, DTYPE_F32);
-    m->tmp   = tensor(step, N, C, p->act);
-    m->loss  = tensor(step, N, 1, DTYPE_F32);
+    m->tmp = tensor(step, N, C, p->act);
+    m->loss = tensor(step, N, 1, DTYPE_F32);
     arena_part(step, "logits");
     const int64_t rows = LT_MIN(o->head_rows, N);
-    m->o.head_rows     = rows;
-    m->logits          = tensor(step, rows, model_config_vocab_padded(c), p->act);
+    m->o.head_rows = rows;
+    m->logits = tensor(step, rows, model_config_vocab_padded(c), p->act);
     if (o->train) {
         arena_part(step, "activation gradients");
         m->dresid = tensor(step, N, C, p->resid);
-        m->dtmp   = tensor(step, N, C, p->act);
-        m->dwide  = tensor(step, N, LT_MAX(c->n_inner, 3 * C), p->act);
-        m->dlnf   = tensor(step, N, C, p->act);
+        m->dtmp = tensor(step, N, C, p->act);
+        m->dwide = tensor(step, N, LT_MAX(c->n_inner, 3 * C), p->act);
+        m->dlnf = tensor(step, N, C, p->act);
     }
     return ERR_NONE;
 }
@@ -119,36 +123,36 @@ void model_free(Model *m)
     m->layer = NULL;
 }
 
-// ---- pieces of the call list ---------------------------------------------------------------------
+// ---- pieces of the call list ------------------------------------------------------------------
 
 static DropoutSpec drop_spec(const Model *m, const ModelBatch *b, double p, int64_t layer,
                              RngSite site, bool train)
 {
-    return (DropoutSpec){.p      = train ? (float)p : 0.0f,
-                         .seed   = m->o.seed,
+    return (DropoutSpec){.p = train ? (float)p : 0.0f,
+                         .seed = m->o.seed,
                          .sample = b->sample,
-                         .layer  = (uint32_t)layer,
-                         .site   = site};
+                         .layer = (uint32_t)layer,
+                         .site = site};
 }
 
 // y = x W^T + bias
 static MatmulArgs linear(const Model *m, void *y, const void *x, const void *w, const void *bias,
                          int64_t N, int64_t in, int64_t out)
 {
-    return (MatmulArgs){.C          = y,
-                        .A          = x,
-                        .B          = w,
-                        .bias       = bias,
-                        .M          = N,
-                        .N          = out,
-                        .K          = in,
-                        .lda        = in,
-                        .ldb        = in,
-                        .ldc        = out,
-                        .trans_b    = true,
-                        .act        = m->c.activation,
-                        .ab_dtype   = m->prec.act,
-                        .c_dtype    = m->prec.act,
+    return (MatmulArgs){.C = y,
+                        .A = x,
+                        .B = w,
+                        .bias = bias,
+                        .M = N,
+                        .N = out,
+                        .K = in,
+                        .lda = in,
+                        .ldb = in,
+                        .ldc = out,
+                        .trans_b = true,
+                        .act = m->c.activation,
+                        .ab_dtype = m->prec.act,
+                        .c_dtype = m->prec.act,
                         .bias_dtype = m->prec.param};
 }
 
@@ -156,18 +160,18 @@ static MatmulArgs linear(const Model *m, void *y, const void *x, const void *w, 
 static MatmulArgs linear_dx(const Model *m, void *dx, const void *dy, const void *w, int64_t N,
                             int64_t in, int64_t out)
 {
-    return (MatmulArgs){.C        = dx,
-                        .A        = dy,
-                        .B        = w,
-                        .M        = N,
-                        .N        = in,
-                        .K        = out,
-                        .lda      = out,
-                        .ldb      = in,
-                        .ldc      = in,
-                        .act      = m->c.activation,
+    return (MatmulArgs){.C = dx,
+                        .A = dy,
+                        .B = w,
+                        .M = N,
+                        .N = in,
+                        .K = out,
+                        .lda = out,
+                        .ldb = in,
+                        .ldc = in,
+                        .act = m->c.activation,
                         .ab_dtype = m->prec.act,
-                        .c_dtype  = m->prec.act};
+                        .c_dtype = m->prec.act};
 }
 
 // dW (+)= dy^T x, db (+)= column sums of dy
@@ -175,19 +179,19 @@ static Status linear_dw(const Model *m, OpCtx *cx, float *dw, float *db, const v
                         const void *x, int64_t N, int64_t in, int64_t out, bool first, Err *err)
 {
     TRY(op_matmul(cx,
-                  &(MatmulArgs){.C          = dw,
-                                .A          = dy,
-                                .B          = x,
-                                .M          = out,
-                                .N          = in,
-                                .K          = N,
-                                .lda        = out,
-                                .ldb        = in,
-                                .ldc        = in,
-                                .trans_a    = true,
+                  &(MatmulArgs){.C = dw,
+                                .A = dy,
+                                .B = x,
+                                .M = out,
+                                .N = in,
+                                .K = N,
+                                .lda = out,
+                                .ldb = in,
+                                .ldc = in,
+                                .trans_a = true,
                                 .accumulate = !first,
-                                .ab_dtype   = m->prec.act,
-                                .c_dtype    = DTYPE_F32},
+                                .ab_dtype = m->prec.act,
+                                .c_dtype = DTYPE_F32},
                   err));
     if (!db) return ERR_NONE;
     return op_bias_bwd(
@@ -201,20 +205,20 @@ static Status linear_dw(const Model *m, OpCtx *cx, float *dw, float *db, const v
 static LayernormFwdArgs norm(const Model *m, void *out, const void *x, const void *w, const void *b,
                              float *mean, float *rstd, int64_t N, int64_t T)
 {
-    return (LayernormFwdArgs){.out       = out,
-                              .mean      = mean,
-                              .rstd      = rstd,
-                              .x         = x,
-                              .weight    = w,
-                              .bias      = b,
-                              .N         = N,
-                              .T         = T,
-                              .C         = m->c.n_embd,
-                              .eps       = (float)m->c.norm_eps,
-                              .x_dtype   = m->prec.resid,
+    return (LayernormFwdArgs){.out = out,
+                              .mean = mean,
+                              .rstd = rstd,
+                              .x = x,
+                              .weight = w,
+                              .bias = b,
+                              .N = N,
+                              .T = T,
+                              .C = m->c.n_embd,
+                              .eps = (float)m->c.norm_eps,
+                              .x_dtype = m->prec.resid,
                               .add_dtype = m->prec.act,
                               .out_dtype = m->prec.act,
-                              .w_dtype   = m->prec.param};
+                              .w_dtype = m->prec.param};
 }
 
 static AttentionMask mask_of(const Model *m, const ModelBatch *b, int64_t layer)
@@ -223,37 +227,38 @@ static AttentionMask mask_of(const Model *m, const ModelBatch *b, int64_t layer)
         .seg_lo = b->seg_lo, .causal = m->c.causal, .window = model_config_window(&m->c, layer)};
 }
 
-// ---- forward -------------------------------------------------------------------------------------
+// ---- forward ----------------------------------------------------------------------------------
 
 static Status embed(Model *m, OpCtx *cx, const ModelBatch *b, void *x, bool train, Err *err)
 {
     const ModelConfig *c = &m->c;
-    const Layer        l = take(m, 0);
+    const Layer l = take(m, 0);
     TRY(op_embedding_fwd(cx,
-                         &(EmbeddingFwdArgs){.out       = x,
-                                             .wte       = weight(&l, m->params->wte),
-                                             .wpe       = weight(&l, m->params->wpe),
-                                             .token     = b->input,
-                                             .position  = b->position,
-                                             .N         = b->B * b->T,
-                                             .T         = b->T,
-                                             .C         = c->n_embd,
-                                             .V         = c->vocab_size,
-                                             .P         = c->n_positions,
-                                             .w_dtype   = m->prec.param,
+                         &(EmbeddingFwdArgs){.out = x,
+                                             .wte = weight(&l, m->params->wte),
+                                             .wpe = weight(&l, m->params->wpe),
+                                             .token = b->input,
+                                             .position = b->position,
+                                             .N = b->B * b->T,
+                                             .T = b->T,
+                                             .C = c->n_embd,
+                                             .V = c->vocab_size,
+                                             .P = c->n_positions,
+                                             .w_dtype = m->prec.param,
                                              .out_dtype = m->prec.resid},
                          err));
     weights_give(&m->weights, 0);
     if (!train || c->dropout_embed == 0) return ERR_NONE;
-    return op_dropout(cx,
-                      &(DropoutArgs){.y     = x,
-                                     .x     = x,
-                                     .B     = b->B,
-                                     .T     = b->T,
-                                     .C     = c->n_embd,
-                                     .drop  = drop_spec(m, b, c->dropout_embed, 0, RNG_DROP_EMBED, true),
-                                     .dtype = m->prec.resid},
-                      err);
+    return op_dropout(
+        cx,
+        &(DropoutArgs){.y = x,
+                       .x = x,
+                       .B = b->B,
+                       .T = b->T,
+                       .C = c->n_embd,
+                       .drop = drop_spec(m, b, c->dropout_embed, 0, RNG_DROP_EMBED, true),
+                       .dtype = m->prec.resid},
+        err);
 }
 
 // One layer. `add` is the previous layer's MLP output, still to be added to x_in (NULL: x_in is the
@@ -262,63 +267,65 @@ static Status embed(Model *m, OpCtx *cx, const ModelBatch *b, void *x, bool trai
 static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l, const void *x_in,
                             const void *add, bool train, bool again, Err *err)
 {
-    const ModelConfig  *c = &m->c;
+    const ModelConfig *c = &m->c;
     const LayerOffsets *o = &m->params->layer;
-    const LayerActs    *a = &m->layer[l];
-    const Layer         w = take(m, (int)l + 1);
-    const int64_t       N = b->B * b->T, T = b->T, C = c->n_embd, F = c->n_inner;
-    const int64_t       D = model_config_head_size(c);
+    const LayerActs *a = &m->layer[l];
+    const Layer w = take(m, (int)l + 1);
+    const int64_t N = b->B * b->T, T = b->T, C = c->n_embd, F = c->n_inner;
+    const int64_t D = model_config_head_size(c);
 
     LayernormFwdArgs n1 = norm(m, a->ln1, x_in, weight(&w, o->norm1_w), weight(&w, o->norm1_b),
                                a->mean1, a->rstd1, N, T);
     if (add) {
         n1.resid_out = a->x;
-        n1.add       = add;
-        n1.drop      = drop_spec(m, b, c->dropout_residual, l - 1, RNG_DROP_MLP, train);
+        n1.add = add;
+        n1.drop = drop_spec(m, b, c->dropout_residual, l - 1, RNG_DROP_MLP, train);
     }
     TRY(op_layernorm_fwd(cx, &n1, err));
 
-    MatmulArgs qkv = linear(m, a->qkv, a->ln1, weight(&w, o->qkv_w), weight(&w, o->qkv_b), N, C, 3 * C);
+    MatmulArgs qkv =
+        linear(m, a->qkv, a->ln1, weight(&w, o->qkv_w), weight(&w, o->qkv_b), N, C, 3 * C);
     TRY(op_matmul(cx, &qkv, err));
 
     const size_t es = dtype_bytes(m->prec.act);
-    TRY(op_attention_fwd(
-        cx,
-        &(AttentionFwdArgs){.out       = a->att,
-                            .lse       = a->lse,
-                            .q         = a->qkv,
-                            .k         = (const char *)a->qkv + (size_t)C * es,
-                            .v         = (const char *)a->qkv + (size_t)(2 * C) * es,
-                            .B         = b->B,
-                            .H         = c->n_head,
-                            .Tq        = T,
-                            .Tk        = T,
-                            .D         = D,
-                            .q_batch   = T * 3 * C,
-                            .q_row     = 3 * C,
-                            .kv_batch  = T * 3 * C,
-                            .kv_row    = 3 * C,
-                            .out_batch = T * C,
-                            .out_row   = C,
-                            .scale     = model_config_scale(c),
-                            .mask      = mask_of(m, b, l),
-                            .drop = drop_spec(m, b, c->dropout_attention, l, RNG_DROP_ATTENTION, train),
-                            .dtype = m->prec.act},
-        err));
+    TRY(op_attention_fwd(cx,
+                         &(AttentionFwdArgs){.out = a->att,
+                                             .lse = a->lse,
+                                             .q = a->qkv,
+                                             .k = (const char *)a->qkv + (size_t)C * es,
+                                             .v = (const char *)a->qkv + (size_t)(2 * C) * es,
+                                             .B = b->B,
+                                             .H = c->n_head,
+                                             .Tq = T,
+                                             .Tk = T,
+                                             .D = D,
+                                             .q_batch = T * 3 * C,
+                                             .q_row = 3 * C,
+                                             .kv_batch = T * 3 * C,
+                                             .kv_row = 3 * C,
+                                             .out_batch = T * C,
+                                             .out_row = C,
+                                             .scale = model_config_scale(c),
+                                             .mask = mask_of(m, b, l),
+                                             .drop = drop_spec(m, b, c->dropout_attention, l,
+                                                               RNG_DROP_ATTENTION, train),
+                                             .dtype = m->prec.act},
+                         err));
 
-    MatmulArgs proj = linear(m, m->tmp, a->att, weight(&w, o->proj_w), weight(&w, o->proj_b), N, C, C);
+    MatmulArgs proj =
+        linear(m, m->tmp, a->att, weight(&w, o->proj_w), weight(&w, o->proj_b), N, C, C);
     TRY(op_matmul(cx, &proj, err));
 
     LayernormFwdArgs n2 = norm(m, a->ln2, a->x, weight(&w, o->norm2_w), weight(&w, o->norm2_b),
                                a->mean2, a->rstd2, N, T);
-    n2.resid_out        = a->y;
-    n2.add              = m->tmp;
-    n2.drop             = drop_spec(m, b, c->dropout_residual, l, RNG_DROP_PROJ, train);
+    n2.resid_out = a->y;
+    n2.add = m->tmp;
+    n2.drop = drop_spec(m, b, c->dropout_residual, l, RNG_DROP_PROJ, train);
     TRY(op_layernorm_fwd(cx, &n2, err));
 
     MatmulArgs fc = linear(m, a->fcg, a->ln2, weight(&w, o->fc_w), weight(&w, o->fc_b), N, C, F);
-    fc.epilogue   = MATMUL_GELU;
-    fc.aux        = a->fch;
+    fc.epilogue = MATMUL_GELU;
+    fc.aux = a->fch;
     TRY(op_matmul(cx, &fc, err));
 
     if (!again) {
@@ -340,15 +347,16 @@ static Status trunk(Model *m, OpCtx *cx, const ModelBatch *b, bool train, Err *e
     const void *x = m->layer[0].x, *add = NULL;
     for (int64_t l = 0; l < c->n_layer; l++) {
         TRY(layer_forward(m, cx, b, l, x, add, train, false, err));
-        x   = m->layer[l].y;
+        x = m->layer[l].y;
         add = m->tmp;
     }
-    const int        last = m->params->n_block - 1;
-    const Layer      w    = take(m, last);
-    LayernormFwdArgs nf   = norm(m, m->lnf, x, weight(&w, m->params->final_w),
-                                 weight(&w, m->params->final_b), m->meanf, m->rstdf, b->B * b->T, b->T);
-    nf.resid_out          = m->xf;
-    nf.add                = add;
+    const int last = m->params->n_block - 1;
+    const Layer w = take(m, last);
+    LayernormFwdArgs nf =
+        norm(m, m->lnf, x, weight(&w, m->params->final_w), weight(&w, m->params->final_b), m->meanf,
+             m->rstdf, b->B * b->T, b->T);
+    nf.resid_out = m->xf;
+    nf.add = add;
     nf.drop = drop_spec(m, b, c->dropout_residual, c->n_layer - 1, RNG_DROP_MLP, train);
     TRY(op_layernorm_fwd(cx, &nf, err));
     weights_give(&m->weights, last);
@@ -358,13 +366,13 @@ static Status trunk(Model *m, OpCtx *cx, const ModelBatch *b, bool train, Err *e
 // The head: logits of rows [row, row + n) into m->logits.
 static Status head_logits(Model *m, OpCtx *cx, int64_t row, int64_t n, Err *err)
 {
-    const bool    tied = m->params->head < 0;
-    const int     blk  = tied ? 0 : m->params->n_block - 1;
-    const Layer   w    = take(m, blk);
+    const bool tied = m->params->head < 0;
+    const int blk = tied ? 0 : m->params->n_block - 1;
+    const Layer w = take(m, blk);
     const int64_t C = m->c.n_embd, Vp = model_config_vocab_padded(&m->c);
-    const void   *x = (const char *)m->lnf + (size_t)(row * C) * dtype_bytes(m->prec.act);
-    MatmulArgs a = linear(m, m->logits, x, weight(&w, tied ? m->params->wte : m->params->head), NULL,
-                          n, C, Vp);
+    const void *x = (const char *)m->lnf + (size_t)(row * C) * dtype_bytes(m->prec.act);
+    MatmulArgs a = linear(m, m->logits, x, weight(&w, tied ? m->params->wte : m->params->head),
+                          NULL, n, C, Vp);
     TRY(op_matmul(cx, &a, err));
     weights_give(&m->weights, blk);
     return ERR_NONE;
@@ -375,15 +383,15 @@ static Status head_loss(Model *m, OpCtx *cx, const ModelBatch *b, int64_t row, i
 {
     TRY(head_logits(m, cx, row, n, err));
     return op_cross_entropy(cx,
-                            &(CrossEntropyArgs){.loss       = m->loss + row,
-                                                .logits     = m->logits,
-                                                .target     = b->target + row,
-                                                .N          = n,
-                                                .V          = m->c.vocab_size,
-                                                .Vp         = model_config_vocab_padded(&m->c),
+                            &(CrossEntropyArgs){.loss = m->loss + row,
+                                                .logits = m->logits,
+                                                .target = b->target + row,
+                                                .N = n,
+                                                .V = m->c.vocab_size,
+                                                .Vp = model_config_vocab_padded(&m->c),
                                                 .grad_scale = grad_scale,
-                                                .want_grad  = want_grad,
-                                                .dtype      = m->prec.act},
+                                                .want_grad = want_grad,
+                                                .dtype = m->prec.act},
                             err);
 }
 
@@ -407,130 +415,137 @@ Status model_logits(Model *m, OpCtx *cx, const ModelBatch *b, const void **logit
     return ERR_NONE;
 }
 
-// ---- backward ------------------------------------------------------------------------------------
+// ---- backward ---------------------------------------------------------------------------------
 
 // Loss, gradient of the final norm's output (m->dlnf) and of the output weights, chunk by chunk.
-static Status head_backward(Model *m, OpCtx *cx, const ModelBatch *b, float scale, bool first, Err *err)
+static Status head_backward(Model *m, OpCtx *cx, const ModelBatch *b, float scale, bool first,
+                            Err *err)
 {
-    const bool    tied = m->params->head < 0;
-    const int     blk  = tied ? 0 : m->params->n_block - 1;
-    const int64_t at   = tied ? m->params->wte : m->params->head;
+    const bool tied = m->params->head < 0;
+    const int blk = tied ? 0 : m->params->n_block - 1;
+    const int64_t at = tied ? m->params->wte : m->params->head;
     const int64_t N = b->B * b->T, C = m->c.n_embd, Vp = model_config_vocab_padded(&m->c);
-    const size_t  es = dtype_bytes(m->prec.act);
+    const size_t es = dtype_bytes(m->prec.act);
     for (int64_t row = 0; row < N; row += m->o.head_rows) {
         const int64_t n = LT_MIN(m->o.head_rows, N - row);
         TRY(head_loss(m, cx, b, row, n, scale, true, err));
-        const Layer w  = take(m, blk);
-        MatmulArgs  dx = linear_dx(m, (char *)m->dlnf + (size_t)(row * C) * es, m->logits,
-                                   weight(&w, at), n, C, Vp);
+        const Layer w = take(m, blk);
+        MatmulArgs dx = linear_dx(m, (char *)m->dlnf + (size_t)(row * C) * es, m->logits,
+                                  weight(&w, at), n, C, Vp);
         TRY(op_matmul(cx, &dx, err));
         TRY(linear_dw(m, cx, grad(&w, at), NULL, m->logits,
-                      (const char *)m->lnf + (size_t)(row * C) * es, n, C, Vp, first && row == 0, err));
+                      (const char *)m->lnf + (size_t)(row * C) * es, n, C, Vp, first && row == 0,
+                      err));
         weights_give(&m->weights, blk);
     }
     return ERR_NONE;
 }
 
 // Gradient of a norm. Adds to m->dresid (assigns when `from_nothing`); m->dtmp becomes the gradient
-// of what the forward pass added in front of the norm (`drop`: with which dropout); add = false: there
-// was nothing to add.
+// of what the forward pass added in front of the norm (`drop`: with which dropout); add = false:
+// there was nothing to add.
 static Status norm_backward(Model *m, OpCtx *cx, const Layer *w, int64_t at_w, int64_t at_b,
                             const void *dy, const void *x, const float *mean, const float *rstd,
                             const ModelBatch *b, bool from_nothing, bool add, DropoutSpec drop,
                             bool first, Err *err)
 {
     return op_layernorm_bwd(cx,
-                            &(LayernormBwdArgs){.dresid       = m->dresid,
-                                                .dadd         = add ? m->dtmp : NULL,
-                                                .dweight      = grad(w, at_w),
-                                                .dbias        = grad(w, at_b),
-                                                .dresid_in    = from_nothing ? NULL : m->dresid,
-                                                .dy           = dy,
-                                                .x            = x,
-                                                .mean         = mean,
-                                                .rstd         = rstd,
-                                                .weight       = weight(w, at_w),
-                                                .N            = b->B * b->T,
-                                                .T            = b->T,
-                                                .C            = m->c.n_embd,
-                                                .accumulate   = !first,
-                                                .drop         = drop,
+                            &(LayernormBwdArgs){.dresid = m->dresid,
+                                                .dadd = add ? m->dtmp : NULL,
+                                                .dweight = grad(w, at_w),
+                                                .dbias = grad(w, at_b),
+                                                .dresid_in = from_nothing ? NULL : m->dresid,
+                                                .dy = dy,
+                                                .x = x,
+                                                .mean = mean,
+                                                .rstd = rstd,
+                                                .weight = weight(w, at_w),
+                                                .N = b->B * b->T,
+                                                .T = b->T,
+                                                .C = m->c.n_embd,
+                                                .accumulate = !first,
+                                                .drop = drop,
                                                 .dresid_dtype = m->prec.resid,
-                                                .dadd_dtype   = m->prec.act,
-                                                .dy_dtype     = m->prec.act,
-                                                .x_dtype      = m->prec.resid,
-                                                .w_dtype      = m->prec.param},
+                                                .dadd_dtype = m->prec.act,
+                                                .dy_dtype = m->prec.act,
+                                                .x_dtype = m->prec.resid,
+                                                .w_dtype = m->prec.param},
                             err);
 }
 
 static Status attention_backward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l, void *dqkv,
                                  const void *datt, Err *err)
 {
-    const ModelConfig *c  = &m->c;
-    const LayerActs   *a  = &m->layer[l];
-    const int64_t      C = c->n_embd, T = b->T;
-    const size_t       es = dtype_bytes(m->prec.act);
-    return op_attention_bwd(
-        cx,
-        &(AttentionBwdArgs){.dq        = dqkv,
-                            .dk        = (char *)dqkv + (size_t)C * es,
-                            .dv        = (char *)dqkv + (size_t)(2 * C) * es,
-                            .dout      = datt,
-                            .out       = a->att,
-                            .lse       = a->lse,
-                            .q         = a->qkv,
-                            .k         = (const char *)a->qkv + (size_t)C * es,
-                            .v         = (const char *)a->qkv + (size_t)(2 * C) * es,
-                            .B         = b->B,
-                            .H         = c->n_head,
-                            .T         = T,
-                            .D         = model_config_head_size(c),
-                            .qkv_batch = T * 3 * C,
-                            .qkv_row   = 3 * C,
-                            .out_batch = T * C,
-                            .out_row   = C,
-                            .scale     = model_config_scale(c),
-                            .mask      = mask_of(m, b, l),
-                            .drop = drop_spec(m, b, c->dropout_attention, l, RNG_DROP_ATTENTION, true),
-                            .dtype = m->prec.act},
-        err);
+    const ModelConfig *c = &m->c;
+    const LayerActs *a = &m->layer[l];
+    const int64_t C = c->n_embd, T = b->T;
+    const size_t es = dtype_bytes(m->prec.act);
+    return op_attention_bwd(cx,
+                            &(AttentionBwdArgs){.dq = dqkv,
+                                                .dk = (char *)dqkv + (size_t)C * es,
+                                                .dv = (char *)dqkv + (size_t)(2 * C) * es,
+                                                .dout = datt,
+                                                .out = a->att,
+                                                .lse = a->lse,
+                                                .q = a->qkv,
+                                                .k = (const char *)a->qkv + (size_t)C * es,
+                                                .v = (const char *)a->qkv + (size_t)(2 * C) * es,
+                                                .B = b->B,
+                                                .H = c->n_head,
+                                                .T = T,
+                                                .D = model_config_head_size(c),
+                                                .qkv_batch = T * 3 * C,
+                                                .qkv_row = 3 * C,
+                                                .out_batch = T * C,
+                                                .out_row = C,
+                                                .scale = model_config_scale(c),
+                                                .mask = mask_of(m, b, l),
+                                                .drop = drop_spec(m, b, c->dropout_attention, l,
+                                                                  RNG_DROP_ATTENTION, true),
+                                                .dtype = m->prec.act},
+                            err);
 }
 
 // In: m->dresid, m->dtmp = gradient of this layer's MLP output. Out: the same for the layer below.
-static Status layer_backward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l, bool first, Err *err)
+static Status layer_backward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l, bool first,
+                             Err *err)
 {
-    const ModelConfig  *c = &m->c;
+    const ModelConfig *c = &m->c;
     const LayerOffsets *o = &m->params->layer;
-    const LayerActs    *a = &m->layer[l];
-    const Layer         w = take(m, (int)l + 1);
-    const int64_t       N = b->B * b->T, C = c->n_embd, F = c->n_inner;
-    const DropoutSpec   none = {0};
+    const LayerActs *a = &m->layer[l];
+    const Layer w = take(m, (int)l + 1);
+    const int64_t N = b->B * b->T, C = c->n_embd, F = c->n_inner;
+    const DropoutSpec none = {0};
 
     // MLP: dtmp [N,C] -> dwide = dfch [N,F] -> dlnf = dln2 [N,C]
     MatmulArgs dfch = linear_dx(m, m->dwide, m->dtmp, weight(&w, o->mlp_w), N, F, C);
-    dfch.epilogue   = MATMUL_DGELU;
-    dfch.aux        = a->fch;
+    dfch.epilogue = MATMUL_DGELU;
+    dfch.aux = a->fch;
     TRY(op_matmul(cx, &dfch, err));
-    TRY(linear_dw(m, cx, grad(&w, o->mlp_w), grad(&w, o->mlp_b), m->dtmp, a->fcg, N, F, C, first, err));
+    TRY(linear_dw(m, cx, grad(&w, o->mlp_w), grad(&w, o->mlp_b), m->dtmp, a->fcg, N, F, C, first,
+                  err));
     MatmulArgs dln2 = linear_dx(m, m->dlnf, m->dwide, weight(&w, o->fc_w), N, C, F);
     TRY(op_matmul(cx, &dln2, err));
-    TRY(linear_dw(m, cx, grad(&w, o->fc_w), grad(&w, o->fc_b), m->dwide, a->ln2, N, C, F, first, err));
-    TRY(norm_backward(m, cx, &w, o->norm2_w, o->norm2_b, m->dlnf, a->y, a->mean2, a->rstd2, b, false,
-                      true, drop_spec(m, b, c->dropout_residual, l, RNG_DROP_PROJ, true), first, err));
+    TRY(linear_dw(m, cx, grad(&w, o->fc_w), grad(&w, o->fc_b), m->dwide, a->ln2, N, C, F, first,
+                  err));
+    TRY(norm_backward(m, cx, &w, o->norm2_w, o->norm2_b, m->dlnf, a->y, a->mean2, a->rstd2, b,
+                      false, true, drop_spec(m, b, c->dropout_residual, l, RNG_DROP_PROJ, true),
+                      first, err));
 
     // Attention: dtmp [N,C] -> dlnf = datt [N,C] -> dwide = dqkv [N,3C] -> dlnf = dln1 [N,C]
     MatmulArgs datt = linear_dx(m, m->dlnf, m->dtmp, weight(&w, o->proj_w), N, C, C);
     TRY(op_matmul(cx, &datt, err));
-    TRY(linear_dw(m, cx, grad(&w, o->proj_w), grad(&w, o->proj_b), m->dtmp, a->att, N, C, C, first, err));
+    TRY(linear_dw(m, cx, grad(&w, o->proj_w), grad(&w, o->proj_b), m->dtmp, a->att, N, C, C, first,
+                  err));
     TRY(attention_backward(m, cx, b, l, m->dwide, m->dlnf, err));
     MatmulArgs dln1 = linear_dx(m, m->dlnf, m->dwide, weight(&w, o->qkv_w), N, C, 3 * C);
     TRY(op_matmul(cx, &dln1, err));
-    TRY(linear_dw(m, cx, grad(&w, o->qkv_w), grad(&w, o->qkv_b), m->dwide, a->ln1, N, C, 3 * C, first,
-                  err));
+    TRY(linear_dw(m, cx, grad(&w, o->qkv_w), grad(&w, o->qkv_b), m->dwide, a->ln1, N, C, 3 * C,
+                  first, err));
     const bool add = l > 0;
-    TRY(norm_backward(m, cx, &w, o->norm1_w, o->norm1_b, m->dlnf, a->x, a->mean1, a->rstd1, b, false, add,
-                      add ? drop_spec(m, b, c->dropout_residual, l - 1, RNG_DROP_MLP, true) : none, first,
-                      err));
+    TRY(norm_backward(
+        m, cx, &w, o->norm1_w, o->norm1_b, m->dlnf, a->x, a->mean1, a->rstd1, b, false, add,
+        add ? drop_spec(m, b, c->dropout_residual, l - 1, RNG_DROP_MLP, true) : none, first, err));
     weights_give(&m->weights, (int)l + 1);
     return ERR_NONE;
 }
@@ -543,53 +558,56 @@ static Status zero_grad(OpCtx *cx, float *g, int64_t n, Err *err)
 static Status embed_backward(Model *m, OpCtx *cx, const ModelBatch *b, bool first, Err *err)
 {
     const ModelConfig *c = &m->c;
-    const Layer        w = take(m, 0);
+    const Layer w = take(m, 0);
     if (c->dropout_embed > 0)
-        TRY(op_dropout(cx,
-                       &(DropoutArgs){.y    = m->dresid,
-                                      .x    = m->dresid,
-                                      .B    = b->B,
-                                      .T    = b->T,
-                                      .C    = c->n_embd,
-                                      .drop = drop_spec(m, b, c->dropout_embed, 0, RNG_DROP_EMBED, true),
-                                      .dtype = m->prec.resid},
-                       err));
+        TRY(op_dropout(
+            cx,
+            &(DropoutArgs){.y = m->dresid,
+                           .x = m->dresid,
+                           .B = b->B,
+                           .T = b->T,
+                           .C = c->n_embd,
+                           .drop = drop_spec(m, b, c->dropout_embed, 0, RNG_DROP_EMBED, true),
+                           .dtype = m->prec.resid},
+            err));
     // The tables are added to, row by row. A tied token table already holds the head's gradient.
     if (first) {
         TRY(zero_grad(cx, grad(&w, m->params->wpe), c->n_positions * c->n_embd, err));
         if (m->params->head >= 0)
-            TRY(zero_grad(cx, grad(&w, m->params->wte), model_config_vocab_padded(c) * c->n_embd, err));
+            TRY(zero_grad(cx, grad(&w, m->params->wte), model_config_vocab_padded(c) * c->n_embd,
+                          err));
     }
     TRY(op_embedding_bwd(cx,
-                         &(EmbeddingBwdArgs){.dwte       = grad(&w, m->params->wte),
-                                             .dwpe       = grad(&w, m->params->wpe),
-                                             .dout       = m->dresid,
-                                             .token      = b->input,
-                                             .position   = b->position,
-                                             .N          = b->B * b->T,
-                                             .T          = b->T,
-                                             .C          = c->n_embd,
-                                             .V          = c->vocab_size,
-                                             .P          = c->n_positions,
+                         &(EmbeddingBwdArgs){.dwte = grad(&w, m->params->wte),
+                                             .dwpe = grad(&w, m->params->wpe),
+                                             .dout = m->dresid,
+                                             .token = b->input,
+                                             .position = b->position,
+                                             .N = b->B * b->T,
+                                             .T = b->T,
+                                             .C = c->n_embd,
+                                             .V = c->vocab_size,
+                                             .P = c->n_positions,
                                              .dout_dtype = m->prec.resid},
                          err));
     weights_give(&m->weights, 0);
     return ERR_NONE;
 }
 
-Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, float loss_scale, bool first, Err *err)
+Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, float loss_scale, bool first,
+                       Err *err)
 {
     ASSERT(m->o.train, "this model was built for the forward pass only");
     const ModelConfig *c = &m->c;
     TRY(trunk(m, cx, b, true, err));
     TRY(head_backward(m, cx, b, loss_scale, first, err));
 
-    const int   last = m->params->n_block - 1;
-    const Layer w    = take(m, last);
+    const int last = m->params->n_block - 1;
+    const Layer w = take(m, last);
     TRY(norm_backward(m, cx, &w, m->params->final_w, m->params->final_b, m->dlnf, m->xf, m->meanf,
                       m->rstdf, b, true, true,
-                      drop_spec(m, b, c->dropout_residual, c->n_layer - 1, RNG_DROP_MLP, true), first,
-                      err));
+                      drop_spec(m, b, c->dropout_residual, c->n_layer - 1, RNG_DROP_MLP, true),
+                      first, err));
     weights_give(&m->weights, last);
     for (int64_t l = c->n_layer - 1; l >= 0; l--) {
         if (m->o.recompute) TRY(layer_forward(m, cx, b, l, m->layer[l].x, NULL, true, true, err));

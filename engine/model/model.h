@@ -6,8 +6,8 @@
 // One micro-batch is B samples of T tokens, N = B*T rows. What is kept for the backward pass of a
 // layer (recompute off), with act = the policy's activation type:
 //
-//     x [N,C] resid   residual stream entering the layer       ln1 [N,C]  qkv [N,3C]  att [N,C]  act
-//     y [N,C] resid   residual stream after attention          ln2 [N,C]  fch [N,F]   fcg [N,F]  act
+//     x [N,C] resid   residual stream entering the layer     ln1 [N,C]  qkv [N,3C]  att [N,C]  act
+//     y [N,C] resid   residual stream after attention        ln2 [N,C]  fch [N,F]   fcg [N,F]  act
 //     lse [B,H,T], means and reciprocal deviations [N] f32
 //
 // With recompute only x is kept of every layer, and one layer's worth of the rest is shared: the
@@ -27,7 +27,7 @@
 #include "kernels/ops.h"
 
 typedef struct ModelBatch { // device memory, borrowed
-    int64_t        B, T;
+    int64_t B, T;
     const int32_t *input;    // [B,T]
     const int32_t *target;   // [B,T]  TOKEN_IGNORE: not counted
     const int32_t *position; // [B,T] or NULL: 0..T-1
@@ -36,37 +36,37 @@ typedef struct ModelBatch { // device memory, borrowed
 } ModelBatch;
 
 typedef struct ModelOptions {
-    int64_t  batch; // largest B
-    int64_t  block; // largest T
-    bool     train; // room for a backward pass; off: loss only
-    bool     recompute;
-    int64_t  head_rows; // rows of logits at one time
-    uint64_t seed;      // of dropout
+    int64_t batch; // largest B
+    int64_t block; // largest T
+    bool train;    // room for a backward pass; off: loss only
+    bool recompute;
+    int64_t head_rows; // rows of logits at one time
+    uint64_t seed;     // of dropout
 } ModelOptions;
 
 typedef struct LayerActs { // of one layer; see above
-    void  *x, *y;
-    void  *ln1, *qkv, *att, *ln2, *fch, *fcg;
+    void *x, *y;
+    void *ln1, *qkv, *att, *ln2, *fch, *fcg;
     float *lse, *mean1, *rstd1, *mean2, *rstd2;
 } LayerActs;
 
 typedef struct Model {
-    ModelConfig     c;
-    Precision       prec;
-    ModelOptions    o;
-    const ParamSet *params;  // borrowed
-    Weights         weights; // borrowed flat buffer
-    float          *grads;   // [total] flat, borrowed; NULL without train
-    LayerActs      *layer;   // [n_layer] host table, owned
+    ModelConfig c;
+    Precision prec;
+    ModelOptions o;
+    const ParamSet *params; // borrowed
+    Weights weights;        // borrowed flat buffer
+    float *grads;           // [total] flat, borrowed; NULL without train
+    LayerActs *layer;       // [n_layer] host table, owned
     // step arena
-    void  *xf, *lnf;       // [N,C] resid, act: input and output of the final norm
-    float *meanf, *rstdf;  // [N]
-    void  *tmp;            // [N,C] act: a branch's output on its way to the residual add
-    void  *logits;         // [head_rows,Vp] act
-    float *loss;           // [N]
-    void  *dresid;         // [N,C] resid
-    void  *dtmp, *dwide;   // [N,C], [N,max(F,3C)] act
-    void  *dlnf;           // [N,C] act
+    void *xf, *lnf;       // [N,C] resid, act: input and output of the final norm
+    float *meanf, *rstdf; // [N]
+    void *tmp;            // [N,C] act: a branch's output on its way to the residual add
+    void *logits;         // [head_rows,Vp] act
+    float *loss;          // [N]
+    void *dresid;         // [N,C] resid
+    void *dtmp, *dwide;   // [N,C], [N,max(F,3C)] act
+    void *dlnf;           // [N,C] act
 } Model;
 
 LT_C_BEGIN
@@ -75,7 +75,7 @@ LT_C_BEGIN
 LT_MUST_CHECK Status model_build(Model *m, const ModelConfig *c, const Precision *p,
                                  const ModelOptions *o, const ParamSet *params, void *weights,
                                  float *grads, Arena *step, Err *err);
-void                 model_free(Model *m);
+void model_free(Model *m);
 
 // Losses of every row into m->loss (device), nothing else is changed but buffers.
 LT_MUST_CHECK Status model_loss(Model *m, OpCtx *cx, const ModelBatch *b, Err *err);
@@ -85,8 +85,8 @@ LT_MUST_CHECK Status model_loss(Model *m, OpCtx *cx, const ModelBatch *b, Err *e
 LT_MUST_CHECK Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, float loss_scale,
                                      bool first, Err *err);
 
-// Logits [B*T, Vp] (activation type) of a whole batch, for tests and evaluation of choices; B*T must
-// not exceed head_rows. *logits is m's buffer, valid until the next call.
+// Logits [B*T, Vp] (activation type) of a whole batch, for tests and evaluation of choices; B*T
+// must not exceed head_rows. *logits is m's buffer, valid until the next call.
 LT_MUST_CHECK Status model_logits(Model *m, OpCtx *cx, const ModelBatch *b, const void **logits,
                                   Err *err);
 LT_C_END

@@ -14,29 +14,29 @@ enum { VOCAB_MULTIPLE = 128 };
 ModelConfig model_config_gpt2(int64_t n_layer, int64_t n_head, int64_t n_embd, int64_t n_positions,
                               int64_t vocab_size)
 {
-    return (ModelConfig){.n_layer         = n_layer,
-                         .n_head          = n_head,
-                         .n_embd          = n_embd,
-                         .n_inner         = 4 * n_embd,
-                         .n_positions     = n_positions,
-                         .vocab_size      = vocab_size,
-                         .norm_position   = NORM_PRE,
-                         .causal          = true,
-                         .bias_qkv        = true,
-                         .bias_proj       = true,
-                         .bias_mlp        = true,
-                         .bias_norm       = true,
-                         .tie_embeddings  = true,
+    return (ModelConfig){.n_layer = n_layer,
+                         .n_head = n_head,
+                         .n_embd = n_embd,
+                         .n_inner = 4 * n_embd,
+                         .n_positions = n_positions,
+                         .vocab_size = vocab_size,
+                         .norm_position = NORM_PRE,
+                         .causal = true,
+                         .bias_qkv = true,
+                         .bias_proj = true,
+                         .bias_mlp = true,
+                         .bias_norm = true,
+                         .tie_embeddings = true,
                          .scale_attention = true,
-                         .activation      = ACT_GELU_TANH,
-                         .norm_eps        = 1e-5,
-                         .init_std        = 0.02};
+                         .activation = ACT_GELU_TANH,
+                         .norm_eps = 1e-5,
+                         .init_std = 0.02};
 }
 
 Status model_config_check(const ModelConfig *c, Err *err)
 {
-    char   text[1024] = "";
-    size_t used       = 0;
+    char text[1024] = "";
+    size_t used = 0;
 #define PROBLEM(cond, ...)                                                                         \
     do {                                                                                           \
         if ((cond) && used < sizeof text - 200) {                                                  \
@@ -44,11 +44,13 @@ Status model_config_check(const ModelConfig *c, Err *err)
             used += (size_t)snprintf(text + used, sizeof text - used, __VA_ARGS__);                \
         }                                                                                          \
     } while (0)
-    PROBLEM(c->n_layer < 1 || c->n_layer > 4095, "n_layer = %lld: 1 to 4095", (long long)c->n_layer);
+    PROBLEM(c->n_layer < 1 || c->n_layer > 4095, "n_layer = %lld: 1 to 4095",
+            (long long)c->n_layer);
     PROBLEM(c->n_head < 1, "n_head = %lld: at least 1", (long long)c->n_head);
     PROBLEM(c->n_embd < 1, "n_embd = %lld: at least 1", (long long)c->n_embd);
-    PROBLEM(c->n_head >= 1 && c->n_embd % c->n_head != 0, "n_head = %lld does not divide n_embd = %lld",
-            (long long)c->n_head, (long long)c->n_embd);
+    PROBLEM(c->n_head >= 1 && c->n_embd % c->n_head != 0,
+            "n_head = %lld does not divide n_embd = %lld", (long long)c->n_head,
+            (long long)c->n_embd);
     PROBLEM(c->n_inner < 1, "n_inner = %lld: at least 1", (long long)c->n_inner);
     PROBLEM(c->n_positions < 1, "n_positions = %lld: at least 1", (long long)c->n_positions);
     PROBLEM(c->vocab_size < 1 || c->vocab_size > (1 << 30), "vocab_size = %lld: 1 to 2^30",
@@ -66,7 +68,10 @@ Status model_config_check(const ModelConfig *c, Err *err)
     return ERR_NONE;
 }
 
-int64_t model_config_head_size(const ModelConfig *c) { return c->n_embd / c->n_head; }
+int64_t model_config_head_size(const ModelConfig *c)
+{
+    return c->n_embd / c->n_head;
+}
 
 int64_t model_config_vocab_padded(const ModelConfig *c)
 {

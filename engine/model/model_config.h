@@ -17,22 +17,22 @@ enum { MODEL_WINDOWS = 8 };
 typedef enum NormPosition { NORM_PRE = 0, NORM_POST } NormPosition;
 
 typedef struct ModelConfig {
-    int64_t      n_layer, n_head, n_embd;
-    int64_t      n_inner;     // MLP width F
-    int64_t      n_positions; // rows of the position table: the longest context
-    int64_t      vocab_size;  // V: ids the tokenizer may use
-    int64_t      n_types;     // token types (0: none)
+    int64_t n_layer, n_head, n_embd;
+    int64_t n_inner;     // MLP width F
+    int64_t n_positions; // rows of the position table: the longest context
+    int64_t vocab_size;  // V: ids the tokenizer may use
+    int64_t n_types;     // token types (0: none)
     NormPosition norm_position;
-    bool         causal;
-    bool         bias_qkv, bias_proj, bias_mlp, bias_norm;
-    bool         tie_embeddings;
-    bool         scale_attention;       // scores times 1/sqrt(D)
-    Activation   activation;
-    int64_t      window[MODEL_WINDOWS]; // attention window of layer l: window[l % n_window]; 0 = all
-    int          n_window;              // 0: no windows
-    double       norm_eps;
-    double       init_std;
-    double       dropout_embed, dropout_attention, dropout_residual;
+    bool causal;
+    bool bias_qkv, bias_proj, bias_mlp, bias_norm;
+    bool tie_embeddings;
+    bool scale_attention; // scores times 1/sqrt(D)
+    Activation activation;
+    int64_t window[MODEL_WINDOWS]; // attention window of layer l: window[l % n_window]; 0 = all
+    int n_window;                  // 0: no windows
+    double norm_eps;
+    double init_std;
+    double dropout_embed, dropout_attention, dropout_residual;
 } ModelConfig;
 
 LT_C_BEGIN
@@ -41,8 +41,8 @@ ModelConfig model_config_gpt2(int64_t n_layer, int64_t n_head, int64_t n_embd, i
                               int64_t vocab_size);
 // Every problem at once, one a line.
 LT_MUST_CHECK Status model_config_check(const ModelConfig *c, Err *err);
-int64_t              model_config_head_size(const ModelConfig *c);         // D
-int64_t              model_config_vocab_padded(const ModelConfig *c);      // Vp: V up to 128
-int64_t              model_config_window(const ModelConfig *c, int64_t l); // 0: unlimited
-float                model_config_scale(const ModelConfig *c);             // of attention scores
+int64_t model_config_head_size(const ModelConfig *c);         // D
+int64_t model_config_vocab_padded(const ModelConfig *c);      // Vp: V up to 128
+int64_t model_config_window(const ModelConfig *c, int64_t l); // 0: unlimited
+float model_config_scale(const ModelConfig *c);               // of attention scores
 LT_C_END

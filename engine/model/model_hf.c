@@ -10,7 +10,7 @@
 // What Hugging Face calls the activations.
 static const struct {
     const char *name;
-    Activation  act;
+    Activation act;
 } activations[] = {
     {"gelu_new", ACT_GELU_TANH}, // first: what is written for the tanh form
     {"gelu_pytorch_tanh", ACT_GELU_TANH},
@@ -22,16 +22,15 @@ Status model_from_hf(ModelConfig *c, const HfConfig *hf, Err *err)
 {
     if (strcmp(hf->model_type, "gpt2") != 0)
         return err_set(err, ERR_UNSUPPORTED, "model_type %s: lathe runs gpt2", hf->model_type);
-    *c                   = model_config_gpt2(hf->n_layer, hf->n_head, hf->n_embd, hf->n_positions,
-                                             hf->vocab_size);
-    c->n_inner           = hf->n_inner;
-    c->norm_eps          = hf->layer_norm_epsilon;
-    c->init_std          = hf->initializer_range;
-    c->dropout_embed     = hf->embd_pdrop;
+    *c = model_config_gpt2(hf->n_layer, hf->n_head, hf->n_embd, hf->n_positions, hf->vocab_size);
+    c->n_inner = hf->n_inner;
+    c->norm_eps = hf->layer_norm_epsilon;
+    c->init_std = hf->initializer_range;
+    c->dropout_embed = hf->embd_pdrop;
     c->dropout_attention = hf->attn_pdrop;
-    c->dropout_residual  = hf->resid_pdrop;
-    c->tie_embeddings    = hf->tie_word_embeddings;
-    c->scale_attention   = hf->scale_attn_weights;
+    c->dropout_residual = hf->resid_pdrop;
+    c->tie_embeddings = hf->tie_word_embeddings;
+    c->scale_attention = hf->scale_attn_weights;
     c->bias_qkv = c->bias_proj = c->bias_mlp = c->bias_norm = hf->bias;
     for (size_t i = 0; i < LT_COUNT(activations); i++) {
         if (strcmp(hf->activation, activations[i].name) == 0) {
@@ -39,33 +38,36 @@ Status model_from_hf(ModelConfig *c, const HfConfig *hf, Err *err)
             return model_config_check(c, err);
         }
     }
-    return err_set(err, ERR_UNSUPPORTED, "activation_function %s: lathe has gelu_new, gelu and relu",
-                   hf->activation);
+    return err_set(err, ERR_UNSUPPORTED,
+                   "activation_function %s: lathe has gelu_new, gelu and relu", hf->activation);
 }
 
 void model_to_hf(HfConfig *hf, const ModelConfig *c, int64_t end_token, DType dtype)
 {
-    *hf = (HfConfig){.n_layer             = c->n_layer,
-                     .n_head              = c->n_head,
-                     .n_embd              = c->n_embd,
-                     .n_inner             = c->n_inner,
-                     .n_positions         = c->n_positions,
-                     .vocab_size          = c->vocab_size,
-                     .layer_norm_epsilon  = c->norm_eps,
-                     .initializer_range   = c->init_std,
-                     .embd_pdrop          = c->dropout_embed,
-                     .attn_pdrop          = c->dropout_attention,
-                     .resid_pdrop         = c->dropout_residual,
+    *hf = (HfConfig){.n_layer = c->n_layer,
+                     .n_head = c->n_head,
+                     .n_embd = c->n_embd,
+                     .n_inner = c->n_inner,
+                     .n_positions = c->n_positions,
+                     .vocab_size = c->vocab_size,
+                     .layer_norm_epsilon = c->norm_eps,
+                     .initializer_range = c->init_std,
+                     .embd_pdrop = c->dropout_embed,
+                     .attn_pdrop = c->dropout_attention,
+                     .resid_pdrop = c->dropout_residual,
                      .tie_word_embeddings = c->tie_embeddings,
-                     .scale_attn_weights  = c->scale_attention,
-                     .bias                = c->bias_qkv,
-                     .bos_token_id        = end_token,
-                     .eos_token_id        = end_token};
+                     .scale_attn_weights = c->scale_attention,
+                     .bias = c->bias_qkv,
+                     .bos_token_id = end_token,
+                     .eos_token_id = end_token};
     snprintf(hf->architecture, sizeof hf->architecture, "GPT2LMHeadModel");
     snprintf(hf->model_type, sizeof hf->model_type, "gpt2");
-    ASSERT(dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16, "%s", dtype_name(dtype));
+    ASSERT(dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16, "%s",
+           dtype_name(dtype));
     snprintf(hf->dtype, sizeof hf->dtype, "%s",
-             dtype == DTYPE_F32 ? "float32" : dtype == DTYPE_BF16 ? "bfloat16" : "float16");
+             dtype == DTYPE_F32    ? "float32"
+             : dtype == DTYPE_BF16 ? "bfloat16"
+                                   : "float16");
     for (size_t i = 0; i < LT_COUNT(activations); i++) {
         if (activations[i].act == c->activation) {
             snprintf(hf->activation, sizeof hf->activation, "%s", activations[i].name);

@@ -13,13 +13,14 @@
 enum { PARAMS_A_LAYER = 12, PARAMS_OUTSIDE = 5 };
 
 typedef struct Builder {
-    ParamSet          *s;
+    ParamSet *s;
     const ModelConfig *c;
-    int                block;
-    bool               decay; // which of the two passes over a block
+    int block;
+    bool decay; // which of the two passes over a block
 } Builder;
 
-// Add a parameter if it belongs to this pass. rows_padded >= shape[0] is what the flat buffers hold.
+// Add a parameter if it belongs to this pass. rows_padded >= shape[0] is what the flat buffers
+// hold.
 static void add(Builder *b, int64_t *place, const char *name, bool present, int rank, int64_t rows,
                 int64_t cols, int64_t rows_padded, ParamInit init, double std)
 {
@@ -30,15 +31,15 @@ static void add(Builder *b, int64_t *place, const char *name, bool present, int 
         return;
     }
     ParamSet *s = b->s;
-    Param    *p = &s->param[s->n++];
-    *p          = (Param){.block  = b->block,
-                          .rank   = rank,
-                          .shape  = {rows, cols},
-                          .count  = rank == 2 ? rows * cols : rows,
-                          .offset = s->total,
-                          .decay  = decay,
-                          .init   = init,
-                          .std    = std};
+    Param *p = &s->param[s->n++];
+    *p = (Param){.block = b->block,
+                 .rank = rank,
+                 .shape = {rows, cols},
+                 .count = rank == 2 ? rows * cols : rows,
+                 .offset = s->total,
+                 .decay = decay,
+                 .init = init,
+                 .std = std};
     if (b->block >= 1 && b->block <= b->c->n_layer)
         snprintf(p->name, sizeof p->name, "block.%d.%s", b->block - 1, name);
     else
@@ -52,9 +53,9 @@ static void add(Builder *b, int64_t *place, const char *name, bool present, int 
 static void add_layer(Builder *b)
 {
     const ModelConfig *c = b->c;
-    LayerOffsets      *o = &b->s->layer;
-    const int64_t      C = c->n_embd, F = c->n_inner;
-    const double       std = c->init_std, resid = std / sqrt(2.0 * (double)c->n_layer);
+    LayerOffsets *o = &b->s->layer;
+    const int64_t C = c->n_embd, F = c->n_inner;
+    const double std = c->init_std, resid = std / sqrt(2.0 * (double)c->n_layer);
     add(b, &o->norm1_w, "norm1.weight", true, 1, C, 1, C, INIT_ONE, 0);
     add(b, &o->norm1_b, "norm1.bias", c->bias_norm, 1, C, 1, C, INIT_ZERO, 0);
     add(b, &o->qkv_w, "attn.qkv.weight", true, 2, 3 * C, C, 3 * C, INIT_NORMAL, std);
@@ -71,20 +72,20 @@ static void add_layer(Builder *b)
 
 Status params_layout(ParamSet *s, const ModelConfig *c, Err *err)
 {
-    *s                   = (ParamSet){0};
+    *s = (ParamSet){0};
     const size_t n_param = (size_t)c->n_layer * PARAMS_A_LAYER + PARAMS_OUTSIDE;
-    s->param             = mem_calloc(n_param, sizeof *s->param);
-    s->block             = mem_calloc((size_t)c->n_layer + 2, sizeof *s->block);
+    s->param = mem_calloc(n_param, sizeof *s->param);
+    s->block = mem_calloc((size_t)c->n_layer + 2, sizeof *s->block);
     if (!s->param || !s->block) {
         params_free(s);
         return mem_err(err, n_param * sizeof *s->param, "the parameter table");
     }
-    s->n_block       = (int)c->n_layer + 2;
-    const int64_t C  = c->n_embd, V = c->vocab_size, Vp = model_config_vocab_padded(c);
-    Builder       b  = {.s = s, .c = c};
+    s->n_block = (int)c->n_layer + 2;
+    const int64_t C = c->n_embd, V = c->vocab_size, Vp = model_config_vocab_padded(c);
+    Builder b = {.s = s, .c = c};
     for (b.block = 0; b.block < s->n_block; b.block++) {
         ParamBlock *blk = &s->block[b.block];
-        blk->offset     = s->total;
+        blk->offset = s->total;
         for (int pass = 0; pass < 2; pass++) {
             b.decay = pass == 0;
             if (b.block == 0) {
@@ -117,7 +118,7 @@ void params_init(const ParamSet *s, float *flat, uint64_t seed)
 {
     for (int i = 0; i < s->n; i++) {
         const Param *p = &s->param[i];
-        float       *w = flat + p->offset;
+        float *w = flat + p->offset;
         if (p->init == INIT_NORMAL) {
             rng_fill_normal(w, p->count, seed, (uint32_t)i, p->std);
         } else if (p->init == INIT_ONE) {
@@ -130,10 +131,10 @@ void params_tensors(const ParamSet *s, void *flat, DType dtype, const char *pref
 {
     for (int i = 0; i < s->n; i++) {
         const Param *p = &s->param[i];
-        out[i]         = (Tensor){.dtype = dtype,
-                                  .rank  = p->rank,
-                                  .shape = {p->shape[0], p->rank == 2 ? p->shape[1] : 0},
-                                  .data  = (char *)flat + (size_t)p->offset * dtype_bytes(dtype)};
+        out[i] = (Tensor){.dtype = dtype,
+                          .rank = p->rank,
+                          .shape = {p->shape[0], p->rank == 2 ? p->shape[1] : 0},
+                          .data = (char *)flat + (size_t)p->offset * dtype_bytes(dtype)};
         snprintf(out[i].name, sizeof out[i].name, "%s%s", prefix, p->name);
     }
 }

@@ -7,9 +7,9 @@
 //     [matrices|vectors] [matrices|vectors]       [matrices|vectors]
 //
 // Inside a block the decayed parameters (matrices, embeddings) come first, so an optimizer step is
-// two ranges a block, and a block is one contiguous piece that can be gathered, scattered or reduced
-// as one. Every parameter starts at a multiple of PARAM_ALIGN elements; gaps and the padded rows of
-// the token embedding are zero and stay zero.
+// two ranges a block, and a block is one contiguous piece that can be gathered, scattered or
+// reduced as one. Every parameter starts at a multiple of PARAM_ALIGN elements; gaps and the
+// padded rows of the token embedding are zero and stay zero.
 //
 // The model asks for a block's weights before it uses them and gives them back after
 // (weights_take, weights_give): with one rank that is an address; sharded weights gather there.
@@ -27,15 +27,15 @@ enum { PARAM_ALIGN = 64, PARAM_NAME_CAP = 64 };
 typedef enum ParamInit { INIT_NORMAL = 0, INIT_ZERO, INIT_ONE } ParamInit;
 
 typedef struct Param {
-    char      name[PARAM_NAME_CAP]; // "block.0.attn.qkv.weight"
-    int       block;
-    int       rank;
-    int64_t   shape[2]; // as saved: without vocabulary padding
-    int64_t   count;    // product of shape
-    int64_t   offset;   // in the flat buffers, elements
-    bool      decay;    // weight decay applies
+    char name[PARAM_NAME_CAP]; // "block.0.attn.qkv.weight"
+    int block;
+    int rank;
+    int64_t shape[2]; // as saved: without vocabulary padding
+    int64_t count;    // product of shape
+    int64_t offset;   // in the flat buffers, elements
+    bool decay;       // weight decay applies
     ParamInit init;
-    double    std; // of INIT_NORMAL
+    double std; // of INIT_NORMAL
 } Param;
 
 typedef struct ParamBlock {
@@ -51,26 +51,26 @@ typedef struct LayerOffsets {
 } LayerOffsets;
 
 typedef struct ParamSet {
-    Param       *param; // owned, host heap
-    int          n;
-    ParamBlock  *block; // owned: n_layer + 2
-    int          n_block;
-    int64_t      total;    // elements of a flat buffer
-    int64_t      n_params; // parameters of the model, without padding
-    LayerOffsets layer;    // the same for every layer
-    int64_t      wte, wpe;                    // from the start of block 0
-    int64_t      final_w, final_b, head;      // from the start of the last block; head -1: tied
+    Param *param; // owned, host heap
+    int n;
+    ParamBlock *block; // owned: n_layer + 2
+    int n_block;
+    int64_t total;                  // elements of a flat buffer
+    int64_t n_params;               // parameters of the model, without padding
+    LayerOffsets layer;             // the same for every layer
+    int64_t wte, wpe;               // from the start of block 0
+    int64_t final_w, final_b, head; // from the start of the last block; head -1: tied
 } ParamSet;
 
 typedef struct Weights { // what the model computes with
-    void           *flat; // [total] dtype
-    DType           dtype;
+    void *flat;          // [total] dtype
+    DType dtype;
     const ParamSet *params;
 } Weights;
 
 LT_C_BEGIN
 LT_MUST_CHECK Status params_layout(ParamSet *s, const ModelConfig *c, Err *err);
-void                 params_free(ParamSet *s);
+void params_free(ParamSet *s);
 // GPT-2's initialisation into a zeroed flat f32 host buffer: N(0, std), residual projections scaled
 // by 1/sqrt(2 n_layer); parameter i, element j depends on (seed, i, j) alone.
 void params_init(const ParamSet *s, float *flat, uint64_t seed);
@@ -79,5 +79,5 @@ void params_init(const ParamSet *s, float *flat, uint64_t seed);
 void params_tensors(const ParamSet *s, void *flat, DType dtype, const char *prefix, Tensor *out);
 
 const void *weights_take(const Weights *w, int block); // start of the block's weights
-void        weights_give(const Weights *w, int block);
+void weights_give(const Weights *w, int block);
 LT_C_END

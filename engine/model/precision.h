@@ -4,7 +4,8 @@
 //   fp32    f32                   f32                            f32               f32
 //   bf16    bf16 + f32 master     bf16                           an option         f32
 //
-// Optimizer states are f32 in both. Norm statistics, softmax and loss arithmetic are f32 inside ops.
+// Optimizer states are f32 in both. Norm statistics, softmax and loss arithmetic are f32 inside
+// ops.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -13,7 +14,7 @@
 
 typedef struct Precision {
     const char *name; // "fp32", "bf16"
-    DType       param, act, resid;
+    DType param, act, resid;
 } Precision;
 
 LT_C_BEGIN

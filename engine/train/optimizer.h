@@ -13,11 +13,11 @@
 
 typedef struct Optimizer {
     const ParamSet *params;
-    float          *w, *m, *v; // [total] each, run arena
-    void           *copy;      // [total] the model's weights in `copy_dtype`; NULL when they are w
-    DType           copy_dtype;
-    double         *norm2; // one value on the device
-    double          beta1, beta2, eps, weight_decay;
+    float *w, *m, *v; // [total] each, run arena
+    void *copy;       // [total] the model's weights in `copy_dtype`; NULL when they are w
+    DType copy_dtype;
+    double *norm2; // one value on the device
+    double beta1, beta2, eps, weight_decay;
 } Optimizer;
 
 LT_C_BEGIN

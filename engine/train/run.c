@@ -4,8 +4,8 @@
 //
 //     evaluate if due  ->  save if due  ->  done?  ->  told to stop?  ->  one more step
 //
-// A stop saves before an evaluation that is due; the resumed run finds it due and makes it up, so that
-// an interrupted run and an uninterrupted one do the same things in the same order.
+// A stop saves before an evaluation that is due; the resumed run finds it due and makes it up, so
+// that an interrupted run and an uninterrupted one do the same things in the same order.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/train/run.h"
@@ -25,7 +25,10 @@ typedef struct Pace { // how fast steps go
     double average;   // seconds a step, recent ones count most; 0: none yet
 } Pace;
 
-static double seconds_so_far(const Pace *p) { return p->before + clock_seconds() - p->start; }
+static double seconds_so_far(const Pace *p)
+{
+    return p->before + clock_seconds() - p->start;
+}
 
 static bool due(int64_t step, int64_t interval, int64_t max_steps)
 {
@@ -35,12 +38,12 @@ static bool due(int64_t step, int64_t interval, int64_t max_steps)
 static Status evaluate(Run *r, bool *best, Err *err)
 {
     const double start = clock_seconds();
-    double       loss;
-    int64_t      counted;
+    double loss;
+    int64_t counted;
     TRY_CTX(trainer_eval(&r->trainer, r->val, r->o->eval_batches, &loss, &counted, err), err,
             "evaluating at step %" PRId64, r->state.step);
     r->state.last_eval = r->state.step;
-    *best              = loss < r->state.best_loss;
+    *best = loss < r->state.best_loss;
     if (*best) {
         r->state.best_loss = loss;
         r->state.best_step = r->state.step;
@@ -49,19 +52,19 @@ static Status evaluate(Run *r, bool *best, Err *err)
     log_note("eval %" PRId64 " | loss %.4f | ppl %.2f%s", r->state.step, loss, exp(loss),
              *best ? " | best so far" : "");
     return metrics_eval(&r->metrics,
-                        &(MetricsEval){.step    = r->state.step,
-                                       .split   = "val",
-                                       .loss    = loss,
+                        &(MetricsEval){.step = r->state.step,
+                                       .split = "val",
+                                       .loss = loss,
                                        .targets = counted,
                                        .seconds = clock_seconds() - start,
-                                       .best    = *best},
+                                       .best = *best},
                         err);
 }
 
 // A save that fails while training can go on is told and tried again; the last one must succeed.
 static Status save(Run *r, bool best, bool last, Err *err)
 {
-    Err    problem;
+    Err problem;
     Status st = run_saver_save(&r->saver, &r->state, best, &problem);
     if (st == ERR_NONE && last) st = run_saver_wait(&r->saver, &problem);
     if (st != ERR_NONE && last) st = run_saver_save(&r->saver, &r->state, best, &problem);
@@ -79,13 +82,14 @@ static Status save(Run *r, bool best, bool last, Err *err)
 
 static Status chores(Run *r, Err *err)
 {
-    const Options *o    = r->o;
-    const int64_t  step = r->state.step;
-    bool           best = false;
+    const Options *o = r->o;
+    const int64_t step = r->state.step;
+    bool best = false;
     if (r->val && due(step, o->eval_interval, o->max_steps) && r->state.last_eval != step)
         TRY(evaluate(r, &best, err));
     const bool saving = o->save_interval > 0 && step > 0;
-    if (saving && ((due(step, o->save_interval, o->max_steps) && r->saver.last_step != step) || best))
+    if (saving &&
+        ((due(step, o->save_interval, o->max_steps) && r->saver.last_step != step) || best))
         TRY(save(r, best, false, err));
     return ERR_NONE;
 }
@@ -94,8 +98,9 @@ static Status stopped(Run *r, const char *why, Err *err)
 {
     progress_break();
     if (r->o->save_interval == 0) {
-        const Status st = err_set(err, ERR_STOPPED, "stopped by %s at step %" PRId64 "; nothing was saved", why,
-                      r->state.step);
+        const Status st =
+            err_set(err, ERR_STOPPED, "stopped by %s at step %" PRId64 "; nothing was saved", why,
+                    r->state.step);
         err_hint(err, "save_interval = 0 turns saving off");
         return st;
     }
@@ -105,7 +110,8 @@ static Status stopped(Run *r, const char *why, Err *err)
         TRY(run_saver_wait(&r->saver, err));
     else
         TRY(save(r, false, true, err));
-    const Status st = err_set(err, ERR_STOPPED, "stopped by %s at step %" PRId64 ", saved", why, r->state.step);
+    const Status st =
+        err_set(err, ERR_STOPPED, "stopped by %s at step %" PRId64 ", saved", why, r->state.step);
     err_hint(err, "the same command goes on from there");
     return st;
 }
@@ -115,30 +121,31 @@ static Status diverged(Run *r, int64_t in_a_row, const char *bad, Err *err)
     char kept[128] = "no checkpoint was saved yet";
     if (run_saver_wait(&r->saver, NULL) == ERR_NONE && r->saver.last_step >= 0)
         snprintf(kept, sizeof kept, "step %" PRId64 " is saved and intact", r->saver.last_step);
-    const Status st = err_set(err, ERR_DIVERGED,
-                  "%" PRId64 " steps in a row were not finite (first bad gradient: %s); %s", in_a_row,
-                  bad ? bad : "none, the loss itself", kept);
+    const Status st =
+        err_set(err, ERR_DIVERGED,
+                "%" PRId64 " steps in a row were not finite (first bad gradient: %s); %s", in_a_row,
+                bad ? bad : "none, the loss itself", kept);
     err_hint(err, "a lower learning_rate, a longer warmup_steps or grad_clip often helps");
     return st;
 }
 
 static Status report(Run *r, const TrainStep *s, double took, Pace *pace, Err *err)
 {
-    const Options   *o = r->o;
+    const Options *o = r->o;
     const TrainPlan *p = &r->trainer.plan;
-    pace->average      = pace->average == 0 ? took : 0.9 * pace->average + 0.1 * took;
+    pace->average = pace->average == 0 ? took : 0.9 * pace->average + 0.1 * took;
     const double tokens_a_second = (double)p->tokens_a_step / pace->average;
     const double mfu = p->matmul_flops_a_step / pace->average / r->matmul_rate;
     const int64_t step = r->state.step + (s->skipped ? 1 : 0); // the step that was tried
-    const ProgressRow row = {.step              = step,
-                             .max_steps         = o->max_steps,
-                             .loss              = s->loss,
-                             .lr                = s->lr,
-                             .grad_norm         = s->grad_norm,
-                             .seconds           = pace->average,
+    const ProgressRow row = {.step = step,
+                             .max_steps = o->max_steps,
+                             .loss = s->loss,
+                             .lr = s->lr,
+                             .grad_norm = s->grad_norm,
+                             .seconds = pace->average,
                              .tokens_per_second = tokens_a_second,
-                             .mfu               = mfu,
-                             .eta     = pace->average * (double)(o->max_steps - r->state.step),
+                             .mfu = mfu,
+                             .eta = pace->average * (double)(o->max_steps - r->state.step),
                              .skipped = r->trainer.skipped};
     const bool keep = o->log_interval > 0 && (step % o->log_interval == 0 || step == o->max_steps ||
                                               step == 1 || s->skipped);
@@ -150,28 +157,28 @@ static Status report(Run *r, const TrainStep *s, double took, Pace *pace, Err *e
                  s->bad ? s->bad : "");
     }
     return metrics_step(&r->metrics,
-                        &(MetricsRow){.step              = step,
-                                      .loss              = s->loss,
-                                      .lr                = s->lr,
-                                      .grad_norm         = s->grad_norm,
-                                      .seconds           = took,
+                        &(MetricsRow){.step = step,
+                                      .loss = s->loss,
+                                      .lr = s->lr,
+                                      .grad_norm = s->grad_norm,
+                                      .seconds = took,
                                       .tokens_per_second = (double)p->tokens_a_step / took,
-                                      .mfu     = p->matmul_flops_a_step / took / r->matmul_rate,
-                                      .tokens  = p->tokens_a_step,
+                                      .mfu = p->matmul_flops_a_step / took / r->matmul_rate,
+                                      .tokens = p->tokens_a_step,
                                       .targets = s->counted,
                                       .skipped = r->trainer.skipped,
-                                      .skip    = s->skipped},
+                                      .skip = s->skipped},
                         err);
 }
 
 static Status one_step(Run *r, Pace *pace, int64_t *bad_in_a_row, Err *err)
 {
     const double start = clock_seconds();
-    StreamBatch  b;
-    TrainStep    s;
+    StreamBatch b;
+    TrainStep s;
     TRY(stream_next(r->train, &b, err));
     TRY_CTX(trainer_step(&r->trainer, &b, &s, err), err, "in step %" PRId64, r->state.step + 1);
-    r->state.step    = r->trainer.step;
+    r->state.step = r->trainer.step;
     r->state.samples = stream_tell(r->train);
     r->state.skipped = r->trainer.skipped;
     if (!s.skipped) r->state.tokens += r->trainer.plan.tokens_a_step;
@@ -184,12 +191,12 @@ static Status one_step(Run *r, Pace *pace, int64_t *bad_in_a_row, Err *err)
 
 static Status loop(Run *r, Err *err)
 {
-    const Options *o    = r->o;
-    Pace           pace = {.start = clock_seconds(), .before = r->state.seconds};
-    int64_t        bad  = 0;
+    const Options *o = r->o;
+    Pace pace = {.start = clock_seconds(), .before = r->state.seconds};
+    int64_t bad = 0;
     for (;;) {
         // Told to stop: save first, whatever else is due comes after the resume.
-        const int  sig  = stop_requested();
+        const int sig = stop_requested();
         const bool late = o->max_seconds > 0 && clock_seconds() - pace.start >= o->max_seconds;
         if (sig) return stopped(r, sig == 2 ? "SIGINT" : "SIGTERM", err);
         if (late && r->state.step < o->max_steps) return stopped(r, "max_seconds", err);
@@ -207,8 +214,8 @@ static Status loop(Run *r, Err *err)
     char took[32];
     progress_duration(r->state.seconds, took);
     if (isfinite(r->state.best_loss))
-        log_note("done: %" PRId64 " steps in %s, best validation loss %.4f at step %" PRId64, r->state.step,
-                 took, r->state.best_loss, r->state.best_step);
+        log_note("done: %" PRId64 " steps in %s, best validation loss %.4f at step %" PRId64,
+                 r->state.step, took, r->state.best_loss, r->state.best_step);
     else
         log_note("done: %" PRId64 " steps in %s", r->state.step, took);
     return ERR_NONE;

@@ -18,18 +18,19 @@
 static Status find_run(Run *r, const char *config_path, bool *exists, Err *err)
 {
     Options *o = r->o;
-    *exists    = file_exists(config_path);
+    *exists = file_exists(config_path);
     if (!*exists) return ERR_NONE;
     if (strcmp(o->resume, "never") == 0) {
-            const Status st = err_set(err, ERR_USAGE, "%s is a run already, and resume = never", o->run);
+        const Status st =
+            err_set(err, ERR_USAGE, "%s is a run already, and resume = never", o->run);
         err_hint(err, "name another folder, or leave --resume away to go on with this run");
         return st;
     }
-    Buf    told = {0};
-    Status st   = options_resume(o, config_path, &told, err);
+    Buf told = {0};
+    Status st = options_resume(o, config_path, &told, err);
     if (st == ERR_NONE && told.len) log_note("%.*s", (int)strcspn(told.data, "\n"), told.data);
     for (char *s = told.data ? strchr(told.data, '\n') : NULL; st == ERR_NONE && s && s[1];
-         s       = strchr(s + 1, '\n'))
+         s = strchr(s + 1, '\n'))
         log_note("%.*s", (int)strcspn(s + 1, "\n"), s + 1);
     buf_free(&told);
     return st;
@@ -39,7 +40,8 @@ static Status open_kernels(Run *r, Err *err)
 {
     Options *o = r->o;
     TRY(backend_open(&r->backend, o->device, o->cpu_isa, (int)o->threads, err));
-    for (int i = 0; i < o->n_ops; i++) TRY(ops_force(&r->backend.ops, o->ops[i].name, o->ops[i].impl, err));
+    for (int i = 0; i < o->n_ops; i++)
+        TRY(ops_force(&r->backend.ops, o->ops[i].name, o->ops[i].impl, err));
     // The choice is the run's from now on: a later timing must not change its bits.
     if (strcmp(o->cpu_isa, r->backend.cpu.isa) != 0)
         TRY(options_set(o, "cpu.isa", r->backend.cpu.isa, o->origin[OPT_cpu_isa], err));
@@ -49,28 +51,29 @@ static Status open_kernels(Run *r, Err *err)
 static StreamOptions stream_options(const Run *r, StreamSplit split, int64_t vocab, int64_t batch)
 {
     const Options *o = r->o;
-    return (StreamOptions){.data            = o->data,
-                           .split           = split,
-                           .block_size      = r->setup.block_size ? r->setup.block_size : o->block_size,
-                           .batch           = batch,
-                           .rank            = 0,
-                           .ranks           = 1,
-                           .seed            = (uint64_t)o->seed,
-                           .shuffle         = split == STREAM_TRAIN,
-                           .document_mask   = o->data_document_mask,
+    return (StreamOptions){.data = o->data,
+                           .split = split,
+                           .block_size = r->setup.block_size ? r->setup.block_size : o->block_size,
+                           .batch = batch,
+                           .rank = 0,
+                           .ranks = 1,
+                           .seed = (uint64_t)o->seed,
+                           .shuffle = split == STREAM_TRAIN,
+                           .document_mask = o->data_document_mask,
                            .completion_only = strcmp(o->loss_mask, "completion") == 0,
-                           .vocab_size      = vocab};
+                           .vocab_size = vocab};
 }
 
 // The model: of the checkpoint to go on from, of init_from, or of the options.
 static Status choose_model(Run *r, ModelConfig *c, Err *err)
 {
-    const Options *o   = r->o;
-    const char    *dir = r->resumed_from[0] ? r->resumed_from : o->init_from;
+    const Options *o = r->o;
+    const char *dir = r->resumed_from[0] ? r->resumed_from : o->init_from;
     if (!dir[0]) {
         const int64_t V = o->vocab_size ? o->vocab_size : r->info.vocab_size;
         if (V == 0) {
-            const Status st = err_set(err, ERR_USAGE, "%s does not say how large its vocabulary is", o->data);
+            const Status st =
+                err_set(err, ERR_USAGE, "%s does not say how large its vocabulary is", o->data);
             err_hint(err, "give --vocab_size=N");
             return st;
         }
@@ -95,8 +98,9 @@ static Status check_tokenizer(const Run *r, Err *err)
     const uint64_t theirs = tokenizer_fingerprint(t);
     tokenizer_close(t);
     if (theirs == r->info.tokenizer) return ERR_NONE;
-    const Status st = err_set(err, ERR_USAGE, "%s was tokenised with another tokenizer than the one in %s", o->data,
-                  o->init_from);
+    const Status st =
+        err_set(err, ERR_USAGE, "%s was tokenised with another tokenizer than the one in %s",
+                o->data, o->init_from);
     err_hint(err, "make the data again with `lathe data --tokenizer=%s`", o->init_from);
     return st;
 }
@@ -105,7 +109,7 @@ static Status open_data(Run *r, Err *err)
 {
     // Once for what the files say, once more with the vocabulary every id is checked against.
     StreamOptions so = stream_options(r, STREAM_TRAIN, 0, 1);
-    so.block_size    = 1;
+    so.block_size = 1;
     TRY(stream_open(&r->train, &so, err));
     stream_info(r->train, &r->info);
     stream_close(r->train);
@@ -117,14 +121,15 @@ static Status open_streams(Run *r, Err *err)
 {
     const int64_t V = r->setup.model.vocab_size;
     if (r->info.vocab_size > V)
-        return err_set(err, ERR_USAGE, "%s has ids up to %" PRId64 ", the model's vocabulary is %" PRId64,
+        return err_set(err, ERR_USAGE,
+                       "%s has ids up to %" PRId64 ", the model's vocabulary is %" PRId64,
                        r->o->data, r->info.vocab_size - 1, V);
     StreamOptions so = stream_options(r, STREAM_TRAIN, V, r->setup.samples);
     TRY(stream_open(&r->train, &so, err));
     stream_info(r->train, &r->info);
     if (r->o->eval_interval == 0) return ERR_NONE;
     so = stream_options(r, STREAM_VAL, V, r->setup.batch_size);
-    Err          no;
+    Err no;
     const Status st = stream_open(&r->val, &so, &no);
     if (st == ERR_FORMAT || st == ERR_NOMEM) {
         if (err) *err = no;
@@ -140,7 +145,8 @@ static Status open_streams(Run *r, Err *err)
 static int64_t end_token_of(const Run *r)
 {
     Tokenizer *t;
-    if (!r->info.tokenizer_dir[0] || tokenizer_load(&t, r->info.tokenizer_dir, NULL, NULL) != ERR_NONE)
+    if (!r->info.tokenizer_dir[0] ||
+        tokenizer_load(&t, r->info.tokenizer_dir, NULL, NULL) != ERR_NONE)
         return -1;
     const int64_t id = tokenizer_end_token(t);
     tokenizer_close(t);
@@ -149,7 +155,7 @@ static int64_t end_token_of(const Run *r)
 
 static Status announce(Run *r, Err *err)
 {
-    Buf    b  = {0};
+    Buf b = {0};
     Status st = train_setup_text(&r->setup, &r->trainer.plan, &b, err);
     if (st == ERR_NONE) st = trainer_probe(&r->trainer, &r->matmul_rate, err);
     if (st != ERR_NONE) {
@@ -157,8 +163,8 @@ static Status announce(Run *r, Err *err)
         return st;
     }
     const Options *o = r->o;
-    char           rate[32], time[32], tokens[32];
-    const int64_t  todo = LT_MAX(0, o->max_steps - r->state.step);
+    char rate[32], time[32], tokens[32];
+    const int64_t todo = LT_MAX(0, o->max_steps - r->state.step);
     // Products run at the probe's rate; the rest of a step takes about a third as long again.
     const double a_step = 1.35 * r->trainer.plan.matmul_flops_a_step / r->matmul_rate;
     train_si(r->matmul_rate, rate);
@@ -167,25 +173,30 @@ static Status announce(Run *r, Err *err)
     log_note("%s %s", r->resumed_from[0] ? "going on with" : "run", o->run);
     printf("%s", b.data);
     buf_free(&b);
-    log_note("  data         %s tokens, %" PRId64 " samples an epoch (%.2f epochs in %" PRId64 " steps)",
-             tokens, r->info.samples_an_epoch,
-             (double)(o->max_steps * r->setup.samples) / (double)r->info.samples_an_epoch, o->max_steps);
-    log_note("  kernels      %s (%d threads): %s", r->backend.cpu.isa, r->backend.device.threads, r->backend.cpu.why);
-    log_note("  speed        mfu is measured against %sFLOP/s, what a product of this model's size reaches here",
+    log_note(
+        "  data         %s tokens, %" PRId64 " samples an epoch (%.2f epochs in %" PRId64 " steps)",
+        tokens, r->info.samples_an_epoch,
+        (double)(o->max_steps * r->setup.samples) / (double)r->info.samples_an_epoch, o->max_steps);
+    log_note("  kernels      %s (%d threads): %s", r->backend.cpu.isa, r->backend.device.threads,
+             r->backend.cpu.why);
+    log_note("  speed        mfu is measured against %sFLOP/s, what a product of this model's size "
+             "reaches here",
              rate);
     if (r->resumed_from[0])
-        log_note("  resumed      from %s, step %" PRId64, path_base(r->resumed_from), r->state.step);
+        log_note("  resumed      from %s, step %" PRId64, path_base(r->resumed_from),
+                 r->state.step);
     else if (o->init_from[0])
         log_note("  weights      from %s", o->init_from);
     else
-        log_note("  expected     first loss about ln V = %.4f", log((double)r->setup.model.vocab_size));
+        log_note("  expected     first loss about ln V = %.4f",
+                 log((double)r->setup.model.vocab_size));
     log_note("  expected     about %s for %" PRId64 " steps", time, todo);
     return ERR_NONE;
 }
 
 static Status write_config(const Run *r, const char *path, Err *err)
 {
-    Buf    b  = {0};
+    Buf b = {0};
     Status st = options_text(r->o, C_TRAIN, &b, err);
     if (st == ERR_NONE) st = file_replace(path, b.data, b.len, err);
     buf_free(&b);
@@ -199,7 +210,8 @@ static Status load_or_init(Run *r, Err *err)
         TRY_CTX(run_state_load(&r->state, &r->trainer, r->resumed_from, err), err, "resuming %s",
                 r->o->run);
     else if (r->o->init_from[0])
-        TRY_CTX(trainer_load_model(&r->trainer, r->o->init_from, err), err, "loading %s", r->o->init_from);
+        TRY_CTX(trainer_load_model(&r->trainer, r->o->init_from, err), err, "loading %s",
+                r->o->init_from);
     else
         TRY(trainer_init_weights(&r->trainer, err));
     return stream_seek(r->train, r->state.samples, err);
@@ -209,8 +221,8 @@ static Status load_or_init(Run *r, Err *err)
 static Status find_start(Run *r, bool exists, Err *err)
 {
     const Options *o = r->o;
-    bool           found;
-    int64_t        step;
+    bool found;
+    int64_t step;
     if (strcmp(o->resume, "auto") != 0 && strcmp(o->resume, "never") != 0) {
         TRY(ckpt_find(o->resume, NULL, r->resumed_from, &step, err));
         if (step >= 0 && ckpt_has_trainer(r->resumed_from)) return ERR_NONE;
@@ -225,8 +237,8 @@ static Status find_start(Run *r, bool exists, Err *err)
 static Status open_all(Run *r, Err *err)
 {
     Options *o = r->o;
-    char     config_path[PATH_CAP], lock_path[PATH_CAP], metrics_path[PATH_CAP];
-    bool     exists;
+    char config_path[PATH_CAP], lock_path[PATH_CAP], metrics_path[PATH_CAP];
+    bool exists;
     TRY(path_join(config_path, o->run, "config.ini", err));
     TRY(path_join(lock_path, o->run, "lock", err));
     TRY(path_join(metrics_path, o->run, "metrics.jsonl", err));
@@ -248,8 +260,8 @@ static Status open_all(Run *r, Err *err)
     TRY(open_streams(r, err));
     TRY(trainer_open(&r->trainer, &r->setup, &r->backend.ops, &r->backend.device, err));
     TRY(load_or_init(r, err));
-    TRY(run_saver_open(&r->saver, &r->trainer, o->run, r->info.tokenizer_dir, end_token_of(r), o->keep,
-                       o->keep_every, err));
+    TRY(run_saver_open(&r->saver, &r->trainer, o->run, r->info.tokenizer_dir, end_token_of(r),
+                       o->keep, o->keep_every, err));
     if (r->resumed_from[0]) r->saver.last_step = r->state.step;
     TRY(write_config(r, config_path, err));
     TRY(metrics_open(&r->metrics, metrics_path, r->state.step, err));
@@ -258,9 +270,9 @@ static Status open_all(Run *r, Err *err)
 
 Status run_open(Run *r, Options *o, Err *err)
 {
-    *r            = (Run){.o = o, .lock = {.fd = -1}, .metrics = {.fd = -1}};
+    *r = (Run){.o = o, .lock = {.fd = -1}, .metrics = {.fd = -1}};
     const char *a[2] = {o->data, o->run}, *names[2] = {"--data=DIR", "--run=DIR"};
-    char        missing[64] = "";
+    char missing[64] = "";
     for (int i = 0; i < 2; i++)
         if (!a[i][0]) {
             const size_t used = strlen(missing);

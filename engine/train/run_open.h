@@ -9,21 +9,21 @@
 #include "engine/train/train_setup.h"
 
 typedef struct Run {
-    Options   *o; // borrowed
-    FileLock   lock;
-    Backend    backend;
-    Stream    *train, *val; // val NULL: no evaluation
-    StreamInfo info;        // of the training split
+    Options *o; // borrowed
+    FileLock lock;
+    Backend backend;
+    Stream *train, *val; // val NULL: no evaluation
+    StreamInfo info;     // of the training split
     TrainSetup setup;
-    Trainer    trainer;
-    RunState   state;
-    RunSaver   saver;
-    Metrics    metrics;
-    char       resumed_from[PATH_CAP]; // "" for a run that starts
-    double     matmul_rate;            // FLOP/s of the probe: the MFU's denominator
+    Trainer trainer;
+    RunState state;
+    RunSaver saver;
+    Metrics metrics;
+    char resumed_from[PATH_CAP]; // "" for a run that starts
+    double matmul_rate;          // FLOP/s of the probe: the MFU's denominator
 } Run;
 
 LT_C_BEGIN
 LT_MUST_CHECK Status run_open(Run *r, Options *o, Err *err); // closes what it opened on failure
-void                 run_close(Run *r);
+void run_close(Run *r);
 LT_C_END

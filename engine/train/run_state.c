@@ -19,7 +19,8 @@ RunState run_state_new(void)
     return (RunState){.last_eval = -1, .best_step = -1, .best_loss = INFINITY};
 }
 
-// Tensors of the moments (and of the master weights, when the model file is rounded) at these places.
+// Tensors of the moments (and of the master weights, when the model file is rounded) at these
+// places.
 static int moment_tensors(const Trainer *t, float *w, float *m, float *v, Tensor *out)
 {
     int n = 0;
@@ -37,26 +38,26 @@ static int moment_tensors(const Trainer *t, float *w, float *m, float *v, Tensor
 Status run_saver_open(RunSaver *s, Trainer *t, const char *run_dir, const char *tokenizer_dir,
                       int64_t end_token, int64_t keep, int64_t keep_every, Err *err)
 {
-    *s             = (RunSaver){.trainer = t, .last_step = -1};
+    *s = (RunSaver){.trainer = t, .last_step = -1};
     const size_t n = (size_t)t->params.n;
-    s->model       = mem_calloc(n, sizeof *s->model);
-    s->moments     = mem_calloc(3 * n, sizeof *s->moments);
+    s->model = mem_calloc(n, sizeof *s->model);
+    s->moments = mem_calloc(3 * n, sizeof *s->moments);
     if (!s->model || !s->moments) {
         run_saver_close(s);
         return mem_err(err, 4 * n * sizeof *s->model, "the tensor tables of checkpoints");
     }
     const bool snap = t->snap_w != NULL;
-    float     *w = snap ? t->snap_w : t->opt.w;
+    float *w = snap ? t->snap_w : t->opt.w;
     params_tensors(&t->params, w, DTYPE_F32, "", s->model);
-    s->n_moments = moment_tensors(t, w, snap ? t->snap_m : t->opt.m, snap ? t->snap_v : t->opt.v,
-                                  s->moments);
-    s->job       = (CkptSave){.model_dtype = t->setup.prec.param,
-                              .model       = s->model,
-                              .n_model     = t->params.n,
-                              .trainer     = s->moments,
-                              .n_trainer   = s->n_moments,
-                              .keep        = keep,
-                              .keep_every  = keep_every};
+    s->n_moments =
+        moment_tensors(t, w, snap ? t->snap_m : t->opt.m, snap ? t->snap_v : t->opt.v, s->moments);
+    s->job = (CkptSave){.model_dtype = t->setup.prec.param,
+                        .model = s->model,
+                        .n_model = t->params.n,
+                        .trainer = s->moments,
+                        .n_trainer = s->n_moments,
+                        .keep = keep,
+                        .keep_every = keep_every};
     snprintf(s->job.run_dir, sizeof s->job.run_dir, "%s", run_dir);
     snprintf(s->job.tokenizer_dir, sizeof s->job.tokenizer_dir, "%s", tokenizer_dir);
     model_to_hf(&s->job.config, &t->setup.model, end_token, t->setup.prec.param);
@@ -71,14 +72,15 @@ static Status state_text(const RunState *st, const TrainSetup *setup, Buf *out, 
     buf_clear(out);
     TRY(buf_printf(out, err,
                    "{\n  \"lathe_trainer\": %d,\n  \"step\": %" PRId64 ",\n  \"samples\": %" PRId64
-                   ",\n  \"skipped\": %" PRId64 ",\n  \"tokens\": %" PRId64 ",\n  \"last_eval\": %" PRId64
-                   ",\n  \"best_step\": %" PRId64 ",\n",
+                   ",\n  \"skipped\": %" PRId64 ",\n  \"tokens\": %" PRId64
+                   ",\n  \"last_eval\": %" PRId64 ",\n  \"best_step\": %" PRId64 ",\n",
                    FORMAT_VERSION, st->step, st->samples, st->skipped, st->tokens, st->last_eval,
                    st->best_step));
-    if (isfinite(st->best_loss)) TRY(buf_printf(out, err, "  \"best_loss\": %.17g,\n", st->best_loss));
-    return buf_printf(out, err,
-                      "  \"seconds\": %.3f,\n  \"seed\": %" PRIu64 ",\n  \"precision\": \"%s\"\n}\n",
-                      st->seconds, setup->seed, setup->prec.name);
+    if (isfinite(st->best_loss))
+        TRY(buf_printf(out, err, "  \"best_loss\": %.17g,\n", st->best_loss));
+    return buf_printf(
+        out, err, "  \"seconds\": %.3f,\n  \"seed\": %" PRIu64 ",\n  \"precision\": \"%s\"\n}\n",
+        st->seconds, setup->seed, setup->prec.name);
 }
 
 static Status snapshot(Trainer *t, Err *err)
@@ -121,7 +123,7 @@ void run_saver_close(RunSaver *s)
     *s = (RunSaver){0};
 }
 
-// ---- loading -------------------------------------------------------------------------------------
+// ---- loading ----------------------------------------------------------------------------------
 
 static Status need_int(const json_t *o, const char *key, const char *dir, int64_t *out, Err *err)
 {
@@ -132,26 +134,27 @@ static Status need_int(const json_t *o, const char *key, const char *dir, int64_
     return ERR_NONE;
 }
 
-static Status parse_state(RunState *st, const json_t *o, const Trainer *t, const char *dir, Err *err)
+static Status parse_state(RunState *st, const json_t *o, const Trainer *t, const char *dir,
+                          Err *err)
 {
     int64_t version = 0;
     *st = run_state_new();
     TRY(need_int(o, "lathe_trainer", dir, &version, err));
     if (version != FORMAT_VERSION)
-        return err_set(err, ERR_FORMAT, "%s/trainer.json: version %" PRId64 ", this lathe reads %d", dir,
-                       version, FORMAT_VERSION);
+        return err_set(err, ERR_FORMAT, "%s/trainer.json: version %" PRId64 ", this lathe reads %d",
+                       dir, version, FORMAT_VERSION);
     const struct {
         const char *key;
-        int64_t    *to;
-    } rows[] = {{"step", &st->step},           {"samples", &st->samples}, {"skipped", &st->skipped},
-                {"tokens", &st->tokens},       {"last_eval", &st->last_eval},
-                {"best_step", &st->best_step}};
+        int64_t *to;
+    } rows[] = {{"step", &st->step},           {"samples", &st->samples},
+                {"skipped", &st->skipped},     {"tokens", &st->tokens},
+                {"last_eval", &st->last_eval}, {"best_step", &st->best_step}};
     for (size_t i = 0; i < LT_COUNT(rows); i++) TRY(need_int(o, rows[i].key, dir, rows[i].to, err));
     if (st->step < 0 || st->samples < 0)
         return err_set(err, ERR_FORMAT, "%s/trainer.json: negative step or samples", dir);
     const json_t *best = json_object_get(o, "best_loss");
     if (json_is_number(best)) st->best_loss = json_number_value(best);
-    st->seconds          = json_number_value(json_object_get(o, "seconds"));
+    st->seconds = json_number_value(json_object_get(o, "seconds"));
     const char *precision = json_string_value(json_object_get(o, "precision"));
     if (!precision || strcmp(precision, t->setup.prec.name) != 0)
         return err_set(err, ERR_USAGE, "%s was saved with precision %s, this run has %s", dir,
@@ -162,7 +165,7 @@ static Status parse_state(RunState *st, const json_t *o, const Trainer *t, const
 // The three flat state buffers as host memory: themselves, or staging for a device.
 typedef struct HostState {
     float *w, *m, *v;
-    bool   staged;
+    bool staged;
 } HostState;
 
 static Status host_state(HostState *h, Trainer *t, Err *err)
@@ -170,8 +173,7 @@ static Status host_state(HostState *h, Trainer *t, Err *err)
     *h = (HostState){.w = t->opt.w, .m = t->opt.m, .v = t->opt.v};
     if (t->device->is_host) return ERR_NONE;
     const size_t bytes = (size_t)t->params.total * sizeof(float);
-    *h                 = (HostState){
-                        .w = mem_map(bytes), .m = mem_map(bytes), .v = mem_map(bytes), .staged = true};
+    *h = (HostState){.w = mem_map(bytes), .m = mem_map(bytes), .v = mem_map(bytes), .staged = true};
     if (h->w && h->m && h->v) return ERR_NONE;
     mem_unmap(h->w, bytes);
     mem_unmap(h->m, bytes);
@@ -182,7 +184,7 @@ static Status host_state(HostState *h, Trainer *t, Err *err)
 static Status put_state(HostState *h, Trainer *t, Status so_far, Err *err)
 {
     const size_t bytes = (size_t)t->params.total * sizeof(float);
-    Status       st    = so_far;
+    Status st = so_far;
     if (h->staged) {
         if (st == ERR_NONE) st = device_upload(t->device, t->opt.w, h->w, bytes, err);
         if (st == ERR_NONE) st = device_upload(t->device, t->opt.m, h->m, bytes, err);
@@ -204,11 +206,11 @@ static Status load_tensors(RunState *state, Trainer *t, const HostState *h, cons
         TRY(hf_config_read(&hf, dir, err));
         TRY(hf_load(dir, &hf, tensors, t->params.n, err));
     }
-    Buf          json = {0};
-    const int    n    = moment_tensors(t, h->w, h->m, h->v, tensors);
-    Status       st   = ckpt_load_trainer(dir, &json, tensors, n, err);
+    Buf json = {0};
+    const int n = moment_tensors(t, h->w, h->m, h->v, tensors);
+    Status st = ckpt_load_trainer(dir, &json, tensors, n, err);
     json_error_t problem;
-    json_t      *o = st == ERR_NONE ? json_loads(json.data, 0, &problem) : NULL;
+    json_t *o = st == ERR_NONE ? json_loads(json.data, 0, &problem) : NULL;
     if (st == ERR_NONE && !o)
         st = err_set(err, ERR_FORMAT, "%s/trainer.json:%d: %s", dir, problem.line, problem.text);
     if (st == ERR_NONE) st = parse_state(state, o, t, dir, err);
@@ -222,11 +224,11 @@ Status run_state_load(RunState *state, Trainer *t, const char *step_dir, Err *er
     HostState h;
     TRY(host_state(&h, t, err));
     Tensor *tensors = mem_calloc(3 * (size_t)t->params.n, sizeof *tensors);
-    Status  st      = tensors ? load_tensors(state, t, &h, step_dir, tensors, err)
-                              : mem_err(err, 3 * (size_t)t->params.n * sizeof *tensors, "tensor tables");
+    Status st = tensors ? load_tensors(state, t, &h, step_dir, tensors, err)
+                        : mem_err(err, 3 * (size_t)t->params.n * sizeof *tensors, "tensor tables");
     mem_free(tensors);
     TRY(put_state(&h, t, st, err));
-    t->step    = state->step;
+    t->step = state->step;
     t->skipped = state->skipped;
     return ERR_NONE;
 }

@@ -15,18 +15,18 @@ typedef struct RunState {
     int64_t tokens;    // tokens of all steps done
     int64_t last_eval; // step of the newest evaluation, -1: none
     int64_t best_step; // -1: none
-    double  best_loss; // infinity: none
-    double  seconds;   // spent training
+    double best_loss;  // infinity: none
+    double seconds;    // spent training
 } RunState;
 
 typedef struct RunSaver {
-    Trainer    *trainer; // borrowed
+    Trainer *trainer; // borrowed
     CkptWriter *writer;
-    CkptSave    job; // what the writer is at
-    Tensor     *model, *moments;
-    int         n_moments;
-    Buf         json;
-    int64_t     last_step; // of the newest save that was started, -1: none
+    CkptSave job; // what the writer is at
+    Tensor *model, *moments;
+    int n_moments;
+    Buf json;
+    int64_t last_step; // of the newest save that was started, -1: none
 } RunSaver;
 
 LT_C_BEGIN
@@ -36,11 +36,11 @@ RunState run_state_new(void);
 LT_MUST_CHECK Status run_saver_open(RunSaver *s, Trainer *t, const char *run_dir,
                                     const char *tokenizer_dir, int64_t end_token, int64_t keep,
                                     int64_t keep_every, Err *err);
-// Start a save of the current weights and moments. With a snapshot it goes on beside the caller, and
-// an error of the save before comes out here.
+// Start a save of the current weights and moments. With a snapshot it goes on beside the caller,
+// and an error of the save before comes out here.
 LT_MUST_CHECK Status run_saver_save(RunSaver *s, const RunState *state, bool best, Err *err);
 LT_MUST_CHECK Status run_saver_wait(RunSaver *s, Err *err);
-void                 run_saver_close(RunSaver *s); // also of a zeroed one
+void run_saver_close(RunSaver *s); // also of a zeroed one
 
 // Weights, moments and state from a step folder.
 LT_MUST_CHECK Status run_state_load(RunState *state, Trainer *t, const char *step_dir, Err *err);

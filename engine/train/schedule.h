@@ -1,6 +1,7 @@
 // schedule.h -- the learning rate as a function of the step.
 //
-// With s = 0, 1, ... counting optimizer steps, w = warmup, e = the step at which the end is reached:
+// With s = 0, 1, ... counting optimizer steps, w = warmup, e = the step at which the end is
+// reached:
 //
 //     s < w       peak (s + 1) / (w + 1)              linear warm-up; s == w has the peak
 //     cosine      end + (peak - end) (1 + cos(pi u)) / 2,   u = (s - w) / (e - 1 - w)
@@ -25,14 +26,15 @@ typedef enum ScheduleKind {
 
 typedef struct Schedule {
     ScheduleKind kind;
-    double       peak, end;
-    int64_t      warmup, end_step; // w, e
-    int64_t      decay;            // d, wsd only
+    double peak, end;
+    int64_t warmup, end_step; // w, e
+    int64_t decay;            // d, wsd only
 } Schedule;
 
 LT_C_BEGIN
 // decay_steps: as the option says; 0 chooses.
 LT_MUST_CHECK Status schedule_init(Schedule *s, const char *kind, double peak, double end,
-                                   int64_t warmup, int64_t max_steps, int64_t decay_steps, Err *err);
-double               schedule_at(const Schedule *s, int64_t step);
+                                   int64_t warmup, int64_t max_steps, int64_t decay_steps,
+                                   Err *err);
+double schedule_at(const Schedule *s, int64_t step);
 LT_C_END

@@ -10,7 +10,7 @@
 
 static const struct {
     const char *name;
-    Activation  act;
+    Activation act;
 } activation_names[] = {
     {"gelu_tanh", ACT_GELU_TANH}, {"gelu_erf", ACT_GELU_ERF}, {"relu", ACT_RELU}};
 
@@ -22,33 +22,36 @@ Status train_setup_model(ModelConfig *c, const Options *o, int64_t vocab_size, E
     c->bias_qkv = c->bias_proj = c->bias_mlp = c->bias_norm = o->bias;
     c->dropout_embed = c->dropout_attention = c->dropout_residual = o->dropout;
     for (size_t i = 0; i < LT_COUNT(activation_names); i++)
-        if (strcmp(o->activation, activation_names[i].name) == 0) c->activation = activation_names[i].act;
+        if (strcmp(o->activation, activation_names[i].name) == 0)
+            c->activation = activation_names[i].act;
     return model_config_check(c, err);
 }
 
 Status train_setup_agree(const ModelConfig *c, const Options *o, const char *folder, Err *err)
 {
     const struct {
-        OptionId    id;
+        OptionId id;
         const char *name;
-        int64_t     asked, is;
+        int64_t asked, is;
     } rows[] = {
         {OPT_n_layer, "n_layer", o->n_layer, c->n_layer},
         {OPT_n_head, "n_head", o->n_head, c->n_head},
         {OPT_n_embd, "n_embd", o->n_embd, c->n_embd},
         {OPT_n_inner, "n_inner", o->n_inner ? o->n_inner : c->n_inner, c->n_inner},
-        {OPT_vocab_size, "vocab_size", o->vocab_size ? o->vocab_size : c->vocab_size, c->vocab_size},
+        {OPT_vocab_size, "vocab_size", o->vocab_size ? o->vocab_size : c->vocab_size,
+         c->vocab_size},
         {OPT_bias, "bias", o->bias, c->bias_qkv},
         {OPT_tie_embeddings, "tie_embeddings", o->tie_embeddings, c->tie_embeddings},
     };
-    Buf    b  = {0};
+    Buf b = {0};
     Status st = ERR_NONE;
     for (size_t i = 0; i < LT_COUNT(rows) && st == ERR_NONE; i++)
         if (options_given(o, rows[i].id) && rows[i].asked != rows[i].is)
             st = buf_printf(&b, err, "%s%s = %" PRId64 ", but the model in %s has %" PRId64,
                             b.len ? "\n" : "", rows[i].name, rows[i].asked, folder, rows[i].is);
     if (st == ERR_NONE && o->block_size > c->n_positions && options_given(o, OPT_block_size))
-        st = buf_printf(&b, err, "%sblock_size = %" PRId64 ", but the model in %s has %" PRId64 " positions",
+        st = buf_printf(&b, err,
+                        "%sblock_size = %" PRId64 ", but the model in %s has %" PRId64 " positions",
                         b.len ? "\n" : "", o->block_size, folder, c->n_positions);
     if (st == ERR_NONE && b.len) st = err_set(err, ERR_USAGE, "%s", b.data);
     buf_free(&b);
@@ -58,28 +61,29 @@ Status train_setup_agree(const ModelConfig *c, const Options *o, const char *fol
 Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const Device *device,
                    int ranks, Err *err)
 {
-    const int64_t T    = LT_MIN(o->block_size, c->n_positions);
-    const char   *prec = o->precision;
+    const int64_t T = LT_MIN(o->block_size, c->n_positions);
+    const char *prec = o->precision;
     if (strcmp(prec, "auto") == 0) prec = device->is_host ? "fp32" : "bf16";
-    *s = (TrainSetup){.model         = *c,
-                      .block_size    = T,
-                      .batch_size    = o->batch_size,
-                      .head_rows     = o->head_rows,
-                      .recompute     = o->recompute,
+    *s = (TrainSetup){.model = *c,
+                      .block_size = T,
+                      .batch_size = o->batch_size,
+                      .head_rows = o->head_rows,
+                      .recompute = o->recompute,
                       .document_mask = o->data_document_mask,
-                      .snapshot      = (o->save_async || !device->is_host) && o->save_interval > 0,
-                      .beta1         = o->beta1,
-                      .beta2         = o->beta2,
-                      .eps           = o->eps,
-                      .weight_decay  = o->weight_decay,
-                      .grad_clip     = o->grad_clip,
-                      .seed          = (uint64_t)o->seed};
+                      .snapshot = (o->save_async || !device->is_host) && o->save_interval > 0,
+                      .beta1 = o->beta1,
+                      .beta2 = o->beta2,
+                      .eps = o->eps,
+                      .weight_decay = o->weight_decay,
+                      .grad_clip = o->grad_clip,
+                      .seed = (uint64_t)o->seed};
     TRY(precision_from_name(&s->prec, prec, o->residual_dtype, err));
     const int64_t tokens = o->batch_tokens ? o->batch_tokens : o->batch_size * T * ranks;
-    const int64_t micro  = o->batch_size * T * ranks;
+    const int64_t micro = o->batch_size * T * ranks;
     if (tokens % micro != 0)
         return err_set(err, ERR_USAGE,
-                       "batch_tokens = %" PRId64 " is no multiple of batch_size x block_size%s = %" PRId64,
+                       "batch_tokens = %" PRId64
+                       " is no multiple of batch_size x block_size%s = %" PRId64,
                        tokens, ranks > 1 ? " x ranks" : "", micro);
     s->samples = tokens / T / ranks;
     return schedule_init(&s->schedule, o->schedule, o->learning_rate, o->min_lr, o->warmup_steps,
@@ -89,7 +93,7 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
 void train_si(double n, char out[32])
 {
     static const char prefix[] = " kMGTPEZY";
-    size_t            i        = 0;
+    size_t i = 0;
     while (n >= 999.95 && i + 2 < sizeof prefix) {
         n /= 1000;
         i++;
@@ -114,15 +118,16 @@ static Status parts_text(const Arena *a, Buf *out, Err *err)
 Status train_setup_text(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *err)
 {
     const ModelConfig *c = &s->model;
-    char               count[32], per_token[32], a_step[32], total[32], scratch[32];
+    char count[32], per_token[32], a_step[32], total[32], scratch[32];
     progress_count((double)p->n_params, count);
     train_si(p->flops_a_token, per_token);
     train_si(p->flops_a_step, a_step);
     progress_bytes((double)p->total_bytes, total);
     progress_bytes((double)p->scratch_bytes, scratch);
     TRY(buf_printf(out, err,
-                   "  model        %" PRId64 " layers, %" PRId64 " heads, width %" PRId64 ", MLP %" PRId64
-                   ", context %" PRId64 ", vocabulary %" PRId64 " (padded %" PRId64 ")\n",
+                   "  model        %" PRId64 " layers, %" PRId64 " heads, width %" PRId64
+                   ", MLP %" PRId64 ", context %" PRId64 ", vocabulary %" PRId64 " (padded %" PRId64
+                   ")\n",
                    c->n_layer, c->n_head, c->n_embd, c->n_inner, c->n_positions, c->vocab_size,
                    model_config_vocab_padded(c)));
     TRY(buf_printf(out, err, "  parameters   %" PRId64 " (%s), %" PRId64 " of them in embeddings\n",
@@ -155,7 +160,8 @@ Status train_setup_json(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *
     TRY(buf_printf(out, err,
                    "{\"parameters\":%" PRId64 ",\"parameters_embedding\":%" PRId64
                    ",\"tokens_a_step\":%" PRId64 ",\"flops_a_token\":%.17g,\"flops_a_step\":%.17g,"
-                   "\"precision\":\"%s\",\"micro_batches\":%" PRId64 ",\"memory_bytes\":%zu,\"memory\":{",
+                   "\"precision\":\"%s\",\"micro_batches\":%" PRId64
+                   ",\"memory_bytes\":%zu,\"memory\":{",
                    p->n_params, p->n_params_embedding, p->tokens_a_step, p->flops_a_token,
                    p->flops_a_step, s->prec.name, s->samples / s->batch_size, p->total_bytes));
     TRY(parts_json(&p->run, out, err));

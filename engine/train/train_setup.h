@@ -7,7 +7,8 @@
 
 LT_C_BEGIN
 // The model the options describe, for a vocabulary of `vocab_size` ids.
-LT_MUST_CHECK Status train_setup_model(ModelConfig *c, const Options *o, int64_t vocab_size, Err *err);
+LT_MUST_CHECK Status train_setup_model(ModelConfig *c, const Options *o, int64_t vocab_size,
+                                       Err *err);
 // Options that the user gave and that a model read from a folder contradicts: all at once.
 LT_MUST_CHECK Status train_setup_agree(const ModelConfig *c, const Options *o, const char *folder,
                                        Err *err);
@@ -16,7 +17,8 @@ LT_MUST_CHECK Status train_setup(TrainSetup *s, const ModelConfig *c, const Opti
                                  const Device *device, int ranks, Err *err);
 // Parameters, tokens a step, memory by part, FLOPs: one fact a line, ends with a newline.
 LT_MUST_CHECK Status train_setup_text(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *err);
-// "312.4 G" in front of FLOP: powers of ten with the prefixes of units, where progress_count has words.
+// "312.4 G" in front of FLOP: powers of ten with the prefixes of units, where progress_count has
+// words.
 void train_si(double n, char out[32]);
 // The same as one JSON object.
 LT_MUST_CHECK Status train_setup_json(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *err);

@@ -15,21 +15,21 @@
 static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Err *err)
 {
     const TrainSetup *s = &t->setup;
-    const size_t      n = (size_t)t->params.total;
+    const size_t n = (size_t)t->params.total;
     optimizer_build(&t->opt, &t->params, &s->prec, run);
-    t->opt.beta1        = s->beta1;
-    t->opt.beta2        = s->beta2;
-    t->opt.eps          = s->eps;
+    t->opt.beta1 = s->beta1;
+    t->opt.beta2 = s->beta2;
+    t->opt.eps = s->eps;
     t->opt.weight_decay = s->weight_decay;
     arena_part(run, "gradients");
     t->grads = arena_alloc(run, n * sizeof(float));
     arena_part(run, "token ids");
     const size_t ids = (size_t)(s->samples * s->block_size) * sizeof(int32_t);
-    t->input         = arena_alloc(run, ids);
-    t->target        = arena_alloc(run, ids);
-    t->position      = s->document_mask ? arena_alloc(run, ids) : NULL;
-    t->seg_lo        = s->document_mask ? arena_alloc(run, ids) : NULL;
-    t->sample        = arena_alloc(run, (size_t)s->samples * sizeof(int64_t));
+    t->input = arena_alloc(run, ids);
+    t->target = arena_alloc(run, ids);
+    t->position = s->document_mask ? arena_alloc(run, ids) : NULL;
+    t->seg_lo = s->document_mask ? arena_alloc(run, ids) : NULL;
+    t->sample = arena_alloc(run, (size_t)s->samples * sizeof(int64_t));
     arena_part(host, "losses");
     t->loss_host = arena_alloc(host, (size_t)(s->batch_size * s->block_size) * sizeof(float));
     if (s->snapshot) {
@@ -38,12 +38,12 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Err *err)
         t->snap_m = arena_alloc(host, n * sizeof(float));
         t->snap_v = arena_alloc(host, n * sizeof(float));
     }
-    const ModelOptions mo = {.batch     = s->batch_size,
-                             .block     = s->block_size,
-                             .train     = true,
+    const ModelOptions mo = {.batch = s->batch_size,
+                             .block = s->block_size,
+                             .train = true,
                              .recompute = s->recompute,
                              .head_rows = s->head_rows,
-                             .seed      = s->seed};
+                             .seed = s->seed};
     return model_build(&t->model, &s->model, &s->prec, &mo, &t->params, optimizer_weights(&t->opt),
                        t->grads, step, err);
 }
@@ -51,22 +51,22 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Err *err)
 static ModelBatch micro_batch(const Trainer *t, int64_t first, int64_t n)
 {
     const int64_t T = t->setup.block_size;
-    return (ModelBatch){.B        = n,
-                        .T        = T,
-                        .input    = t->input + first * T,
-                        .target   = t->target + first * T,
+    return (ModelBatch){.B = n,
+                        .T = T,
+                        .input = t->input + first * T,
+                        .target = t->target + first * T,
                         .position = t->position ? t->position + first * T : NULL,
-                        .seg_lo   = t->seg_lo ? t->seg_lo + first * T : NULL,
-                        .sample   = t->sample + first};
+                        .seg_lo = t->seg_lo ? t->seg_lo + first * T : NULL,
+                        .sample = t->sample + first};
 }
 
 // Run a step's op calls in plan mode.
 static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
 {
-    OpPlan            micro = {0}, update = {0};
+    OpPlan micro = {0}, update = {0};
     const TrainSetup *s = &t->setup;
-    const ModelBatch  b = micro_batch(t, 0, s->batch_size);
-    t->cx.plan          = &micro;
+    const ModelBatch b = micro_batch(t, 0, s->batch_size);
+    t->cx.plan = &micro;
     TRY(model_gradients(&t->model, &t->cx, &b, 1.0f, true, err));
     const OpPlan gradients = micro;
     TRY(model_loss(&t->model, &t->cx, &b, err)); // evaluation: scratch only
@@ -75,13 +75,13 @@ static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
     TRY(optimizer_grad_norm(&t->opt, &t->cx, t->grads, &norm, err));
     TRY(optimizer_step(&t->opt, &t->cx, t->grads, 1, 0, 1, err));
     TRY(optimizer_refresh(&t->opt, &t->cx, err));
-    t->cx.plan               = NULL;
-    const double micros      = (double)(s->samples / s->batch_size);
-    out->scratch_bytes       = LT_MAX(micro.scratch_bytes, update.scratch_bytes);
-    out->flops_a_step        = gradients.flops * micros + update.flops;
+    t->cx.plan = NULL;
+    const double micros = (double)(s->samples / s->batch_size);
+    out->scratch_bytes = LT_MAX(micro.scratch_bytes, update.scratch_bytes);
+    out->flops_a_step = gradients.flops * micros + update.flops;
     out->matmul_flops_a_step = gradients.matmul_flops * micros;
-    out->tokens_a_step       = s->samples * s->block_size * t->dist.ranks;
-    out->flops_a_token       = gradients.flops / (double)(s->batch_size * s->block_size);
+    out->tokens_a_step = s->samples * s->block_size * t->dist.ranks;
+    out->flops_a_token = gradients.flops / (double)(s->batch_size * s->block_size);
     return ERR_NONE;
 }
 
@@ -95,7 +95,7 @@ static Status measure(Trainer *t, TrainPlan *out, Err *err)
     const Status st = measure_ops(t, out, err);
     model_free(&t->model);
     TRY(st);
-    out->n_params           = t->params.n_params;
+    out->n_params = t->params.n_params;
     out->n_params_embedding = 0;
     for (int i = 0; i < t->params.n; i++)
         if (t->params.param[i].block == 0) out->n_params_embedding += t->params.param[i].count;
@@ -106,7 +106,7 @@ static Status measure(Trainer *t, TrainPlan *out, Err *err)
 Status train_plan(TrainPlan *out, const TrainSetup *s, const Ops *ops, Device *device, Err *err)
 {
     Trainer t = {.setup = *s, .device = device};
-    t.cx      = (OpCtx){.ops = ops, .device = device};
+    t.cx = (OpCtx){.ops = ops, .device = device};
     TRY(dist_open(&t.dist, err));
     TRY(params_layout(&t.params, &s->model, err));
     const Status st = measure(&t, out, err);
@@ -125,7 +125,7 @@ static Status take_memory(Trainer *t, Err *err)
     TRY_CTX(device_alloc(t->device, p->scratch_bytes, &t->cx.scratch, err), err,
             "taking scratch memory");
     t->cx.scratch_bytes = p->scratch_bytes;
-    t->host_mem         = mem_map(p->host.used);
+    t->host_mem = mem_map(p->host.used);
     if (!t->host_mem) return mem_err(err, p->host.used, "the snapshot for saving");
     arena_init(&t->run, "run", t->run_mem, p->run.used);
     arena_init(&t->step_arena, "step", t->step_mem, p->step.used);
@@ -141,7 +141,7 @@ Status trainer_open(Trainer *t, const TrainSetup *s, const Ops *ops, Device *dev
 {
     ASSERT(s->samples % s->batch_size == 0, "%lld samples, micro-batches of %lld",
            (long long)s->samples, (long long)s->batch_size);
-    *t    = (Trainer){.setup = *s, .device = device};
+    *t = (Trainer){.setup = *s, .device = device};
     t->cx = (OpCtx){.ops = ops, .device = device};
     Status st = dist_open(&t->dist, err);
     if (st == ERR_NONE) st = params_layout(&t->params, &s->model, err);
@@ -163,19 +163,19 @@ void trainer_close(Trainer *t)
     *t = (Trainer){0};
 }
 
-// ---- weights -------------------------------------------------------------------------------------
+// ---- weights ----------------------------------------------------------------------------------
 
 // A host buffer for the flat master weights: they themselves, or memory to be uploaded.
 static Status host_weights(Trainer *t, float **flat, Err *err)
 {
     const size_t bytes = (size_t)t->params.total * sizeof(float);
-    *flat              = t->device->is_host ? t->opt.w : mem_map(bytes);
+    *flat = t->device->is_host ? t->opt.w : mem_map(bytes);
     return *flat ? ERR_NONE : mem_err(err, bytes, "weights on their way to the device");
 }
 
 static Status put_weights(Trainer *t, float *flat, Err *err)
 {
-    Status       st    = ERR_NONE;
+    Status st = ERR_NONE;
     const size_t bytes = (size_t)t->params.total * sizeof(float);
     if (!t->device->is_host) {
         st = device_upload(t->device, t->opt.w, flat, bytes, err);
@@ -197,8 +197,8 @@ Status trainer_load_model(Trainer *t, const char *dir, Err *err)
 {
     Tensor *tensors = mem_calloc((size_t)t->params.n, sizeof *tensors);
     if (!tensors) return mem_err(err, (size_t)t->params.n * sizeof *tensors, "the tensor table");
-    float   *flat;
-    Status   st = host_weights(t, &flat, err);
+    float *flat;
+    Status st = host_weights(t, &flat, err);
     if (st == ERR_NONE) {
         HfConfig hf;
         params_tensors(&t->params, flat, DTYPE_F32, "", tensors);
@@ -211,7 +211,7 @@ Status trainer_load_model(Trainer *t, const char *dir, Err *err)
     return st;
 }
 
-// ---- the step ------------------------------------------------------------------------------------
+// ---- the step ---------------------------------------------------------------------------------
 
 static Status upload_ids(Trainer *t, const StreamBatch *b, Err *err)
 {
@@ -223,7 +223,8 @@ static Status upload_ids(Trainer *t, const StreamBatch *b, Err *err)
         TRY(device_upload(t->device, t->position, b->position, ids, err));
         TRY(device_upload(t->device, t->seg_lo, b->seg_lo, ids, err));
     }
-    return device_upload(t->device, t->sample, b->sample, (size_t)b->samples * sizeof(int64_t), err);
+    return device_upload(t->device, t->sample, b->sample, (size_t)b->samples * sizeof(int64_t),
+                         err);
 }
 
 // Add up the row losses of the micro-batch that was just run. Ignored rows are exact zeros.
@@ -241,7 +242,8 @@ Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err)
     const TrainSetup *s = &t->setup;
     ASSERT(b->samples == s->samples, "%lld samples, a step has %lld", (long long)b->samples,
            (long long)s->samples);
-    *out = (TrainStep){.loss = NAN, .counted = b->counted, .lr = schedule_at(&s->schedule, t->step)};
+    *out =
+        (TrainStep){.loss = NAN, .counted = b->counted, .lr = schedule_at(&s->schedule, t->step)};
     TRY(dist_sum_i64(&t->dist, &out->counted, 1, err));
     if (out->counted == 0) {
         out->skipped = true;
@@ -249,8 +251,8 @@ Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err)
         return ERR_NONE;
     }
     TRY(upload_ids(t, b, err));
-    double       sum   = 0;
-    const float  scale = (float)(1.0 / (double)out->counted);
+    double sum = 0;
+    const float scale = (float)(1.0 / (double)out->counted);
     for (int64_t i = 0; i < s->samples; i += s->batch_size) {
         const ModelBatch m = micro_batch(t, i, s->batch_size);
         TRY(model_gradients(&t->model, &t->cx, &m, scale, i == 0, err));
@@ -268,15 +270,17 @@ Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err)
     }
     // As torch.nn.utils.clip_grad_norm_ does it.
     const double clip = s->grad_clip > 0 ? s->grad_clip / (out->grad_norm + 1e-6) : 1.0;
-    TRY(optimizer_step(&t->opt, &t->cx, t->grads, t->step + 1, out->lr, clip < 1 ? clip : 1.0, err));
+    TRY(optimizer_step(&t->opt, &t->cx, t->grads, t->step + 1, out->lr, clip < 1 ? clip : 1.0,
+                       err));
     t->step++;
     return device_sync(t->device, err);
 }
 
-Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int64_t *counted, Err *err)
+Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int64_t *counted,
+                    Err *err)
 {
-    double  sum = 0;
-    int64_t n   = 0;
+    double sum = 0;
+    int64_t n = 0;
     TRY(stream_seek(val, 0, err));
     for (int64_t i = 0; batches == 0 || i < batches; i++) {
         StreamBatch b;
@@ -284,7 +288,7 @@ Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int6
         if (b.samples == 0) break;
         TRY(upload_ids(t, &b, err));
         for (int64_t k = 0; k < b.samples; k += t->setup.batch_size) {
-            const int64_t    B = LT_MIN(t->setup.batch_size, b.samples - k);
+            const int64_t B = LT_MIN(t->setup.batch_size, b.samples - k);
             const ModelBatch m = micro_batch(t, k, B);
             TRY(model_loss(&t->model, &t->cx, &m, err));
             TRY(add_losses(t, B * t->setup.block_size, &sum, err));
@@ -293,7 +297,7 @@ Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int6
     }
     TRY(dist_sum_f64(&t->dist, &sum, 1, err));
     TRY(dist_sum_i64(&t->dist, &n, 1, err));
-    *loss    = n ? sum / (double)n : (double)NAN;
+    *loss = n ? sum / (double)n : (double)NAN;
     *counted = n;
     return ERR_NONE;
 }
@@ -301,27 +305,27 @@ Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int6
 Status trainer_probe(Trainer *t, double *flops_a_second, Err *err)
 {
     // The first MLP product of the model, on whatever the buffers hold.
-    const ModelConfig *c    = &t->setup.model;
-    const DType        act  = t->setup.prec.act;
-    const int64_t      N    = t->setup.batch_size * t->setup.block_size;
-    const Param       *p    = NULL;
+    const ModelConfig *c = &t->setup.model;
+    const DType act = t->setup.prec.act;
+    const int64_t N = t->setup.batch_size * t->setup.block_size;
+    const Param *p = NULL;
     for (int i = 0; i < t->params.n && !p; i++)
         if (t->params.param[i].shape[0] == c->n_inner && t->params.param[i].rank == 2)
             p = &t->params.param[i];
     ASSERT(p, "no MLP weight");
-    const MatmulArgs a = {.C        = t->model.dwide,
-                          .A        = t->model.lnf,
-                          .B        = (char *)optimizer_weights(&t->opt) +
+    const MatmulArgs a = {.C = t->model.dwide,
+                          .A = t->model.lnf,
+                          .B = (char *)optimizer_weights(&t->opt) +
                                (size_t)p->offset * dtype_bytes(t->setup.prec.param),
-                          .M        = N,
-                          .N        = c->n_inner,
-                          .K        = c->n_embd,
-                          .lda      = c->n_embd,
-                          .ldb      = c->n_embd,
-                          .ldc      = c->n_inner,
-                          .trans_b  = true,
+                          .M = N,
+                          .N = c->n_inner,
+                          .K = c->n_embd,
+                          .lda = c->n_embd,
+                          .ldb = c->n_embd,
+                          .ldc = c->n_inner,
+                          .trans_b = true,
                           .ab_dtype = act,
-                          .c_dtype  = act};
+                          .c_dtype = act};
     double best = INFINITY, spent = 0;
     for (int i = 0; i < 50 && (i < 2 || spent < 0.05); i++) {
         const double start = clock_seconds();

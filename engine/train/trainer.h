@@ -1,14 +1,14 @@
 // trainer.h -- everything a training step touches, and the step.
 //
 //   TrainSetup   decided from options, data and checkpoints before memory is taken
-//   TrainPlan    what a setup costs: memory by part, FLOPs; made by the code that trains, on counting
-//                arenas (`lathe plan` prints it for shapes no machine here could hold)
+//   TrainPlan    what a setup costs: memory by part, FLOPs; made by the code that trains, on
+//                counting arenas (`lathe plan` prints it for shapes no machine here could hold)
 //   Trainer      the memory itself, and the step counter
 //
 // One step takes a StreamBatch of `samples` samples, cuts it into micro-batches of batch_size,
-// accumulates gradients, and updates once. The loss is the true token mean: the sum over all counted
-// targets of all micro-batches and ranks, divided once. A step whose loss or gradient norm is not
-// finite, or that has no counted target, is skipped: weights, moments, schedule and t stay.
+// accumulates gradients, and updates once. The loss is the true token mean: the sum over all
+// counted targets of all micro-batches and ranks, divided once. A step whose loss or gradient norm
+// is not finite, or that has no counted target, is skipped: weights, moments, schedule and t stay.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -24,56 +24,56 @@
 
 typedef struct TrainSetup {
     ModelConfig model;
-    Precision   prec;
-    Schedule    schedule;
-    int64_t     block_size;  // T
-    int64_t     batch_size;  // B of a micro-batch
-    int64_t     samples;     // of a step, on this rank; a multiple of batch_size
-    int64_t     head_rows;
-    bool        recompute;
-    bool        document_mask; // positions and segments come with the batch
-    bool        snapshot;      // saving runs beside training
-    double      beta1, beta2, eps, weight_decay, grad_clip;
-    uint64_t    seed;
+    Precision prec;
+    Schedule schedule;
+    int64_t block_size; // T
+    int64_t batch_size; // B of a micro-batch
+    int64_t samples;    // of a step, on this rank; a multiple of batch_size
+    int64_t head_rows;
+    bool recompute;
+    bool document_mask; // positions and segments come with the batch
+    bool snapshot;      // saving runs beside training
+    double beta1, beta2, eps, weight_decay, grad_clip;
+    uint64_t seed;
 } TrainSetup;
 
 typedef struct TrainPlan {
-    Arena    run, step, host; // counting arenas: parts and sizes
-    size_t   scratch_bytes;
-    size_t   total_bytes;
-    int64_t  n_params, n_params_embedding;
-    int64_t  tokens_a_step;
-    double   flops_a_token; // forward and backward, attention included
-    double   flops_a_step, matmul_flops_a_step;
+    Arena run, step, host; // counting arenas: parts and sizes
+    size_t scratch_bytes;
+    size_t total_bytes;
+    int64_t n_params, n_params_embedding;
+    int64_t tokens_a_step;
+    double flops_a_token; // forward and backward, attention included
+    double flops_a_step, matmul_flops_a_step;
 } TrainPlan;
 
 typedef struct TrainStep { // what a step did
-    double      loss;      // mean over counted targets, NaN when there are none
-    double      grad_norm; // before clipping
-    double      lr;
-    int64_t     counted;
-    bool        skipped;
+    double loss;           // mean over counted targets, NaN when there are none
+    double grad_norm;      // before clipping
+    double lr;
+    int64_t counted;
+    bool skipped;
     const char *bad; // skipped: the first parameter with a gradient that is not finite, or NULL
 } TrainStep;
 
 typedef struct Trainer {
     TrainSetup setup;
-    TrainPlan  plan;
-    ParamSet   params;
-    Optimizer  opt;
-    Model      model;
-    OpCtx      cx;
-    Device    *device; // borrowed
-    Dist       dist;
-    Arena      run, step_arena, host;
-    void      *run_mem, *step_mem, *host_mem;
-    float     *grads;
-    int32_t   *input, *target, *position, *seg_lo; // [samples,T] device
-    int64_t   *sample;                             // [samples]   device
-    float     *loss_host;                          // [batch_size * T]
-    float     *snap_w, *snap_m, *snap_v;           // [total] host; NULL without snapshot
-    int64_t    step;    // optimizer steps done
-    int64_t    skipped; // steps skipped so far
+    TrainPlan plan;
+    ParamSet params;
+    Optimizer opt;
+    Model model;
+    OpCtx cx;
+    Device *device; // borrowed
+    Dist dist;
+    Arena run, step_arena, host;
+    void *run_mem, *step_mem, *host_mem;
+    float *grads;
+    int32_t *input, *target, *position, *seg_lo; // [samples,T] device
+    int64_t *sample;                             // [samples]   device
+    float *loss_host;                            // [batch_size * T]
+    float *snap_w, *snap_m, *snap_v;             // [total] host; NULL without snapshot
+    int64_t step;                                // optimizer steps done
+    int64_t skipped;                             // steps skipped so far
 } Trainer;
 
 LT_C_BEGIN
@@ -83,7 +83,7 @@ LT_MUST_CHECK Status train_plan(TrainPlan *out, const TrainSetup *s, const Ops *
 // Take the memory; weights are zero. `ops` and `device` are borrowed until trainer_close.
 LT_MUST_CHECK Status trainer_open(Trainer *t, const TrainSetup *s, const Ops *ops, Device *device,
                                   Err *err);
-void                 trainer_close(Trainer *t); // also of a zeroed one
+void trainer_close(Trainer *t); // also of a zeroed one
 
 // Weights from the initialisation, step 0.
 LT_MUST_CHECK Status trainer_init_weights(Trainer *t, Err *err);

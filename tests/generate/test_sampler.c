@@ -17,8 +17,9 @@ static const float logits[V] = {0.5f, -1.0f, 2.0f, 2.0f, -30.0f, 1.0f, 0.0f};
 static void counts(int64_t *n, double temperature, int64_t top_k, double top_p)
 {
     Sampler s;
-    Err     err;
-    if (sampler_open(&s, V, temperature, top_k, top_p, 11, &err) != ERR_NONE) fail_msg("%s", err.text);
+    Err err;
+    if (sampler_open(&s, V, temperature, top_k, top_p, 11, &err) != ERR_NONE)
+        fail_msg("%s", err.text);
     for (int v = 0; v < V; v++) n[v] = 0;
     for (int i = 0; i < DRAWS; i++) {
         int32_t id;
@@ -49,16 +50,14 @@ static void draws_follow_the_distribution(void **state)
 {
     (void)state;
     static const struct {
-        double   temperature, top_p;
-        int64_t  top_k;
+        double temperature, top_p;
+        int64_t top_k;
         unsigned allowed;
     } cases[] = {
-        {1.0, 1.0, 0, 0x7f}, {0.5, 1.0, 0, 0x7f}, {2.0, 1.0, 0, 0x7f},
-        {1.0, 1.0, 3, 0x2c}, // 2, 3 and 5
-        {1.0, 1.0, 2, 0x0c},
-        {1.0, 0.1, 0, 0x04}, // the likeliest alone; of equals the smaller id
-        {1.0, 0.6, 0, 0x0c},
-        {1.0, 0.9, 4, 0x2c},  // top-k first: 2, 3, 5, 0; then 0.9 of these
+        {1.0, 1.0, 0, 0x7f}, {0.5, 1.0, 0, 0x7f},
+        {2.0, 1.0, 0, 0x7f}, {1.0, 1.0, 3, 0x2c}, // 2, 3 and 5
+        {1.0, 1.0, 2, 0x0c}, {1.0, 0.1, 0, 0x04}, // the likeliest alone; of equals the smaller id
+        {1.0, 0.6, 0, 0x0c}, {1.0, 0.9, 4, 0x2c}, // top-k first: 2, 3, 5, 0; then 0.9 of these
     };
     for (size_t i = 0; i < LT_COUNT(cases); i++) {
         int64_t n[V];
@@ -81,7 +80,7 @@ static void a_draw_is_a_function_of_its_place(void **state)
 {
     (void)state;
     Sampler a, b;
-    Err     err;
+    Err err;
     assert_int_equal(sampler_open(&a, V, 1, 0, 1, 3, &err), ERR_NONE);
     assert_int_equal(sampler_open(&b, V, 1, 0, 1, 3, &err), ERR_NONE);
     int32_t x, y, differ = 0;
@@ -101,9 +100,9 @@ static void logits_that_are_no_numbers_are_an_error(void **state)
 {
     (void)state;
     Sampler s;
-    Err     err;
+    Err err;
     int32_t id;
-    float   bad[V] = {0, 1, NAN, 0, 0, 0, 0};
+    float bad[V] = {0, 1, NAN, 0, 0, 0, 0};
     assert_int_equal(sampler_open(&s, V, 1, 0, 1, 3, &err), ERR_NONE);
     assert_int_equal(sampler_draw(&s, bad, 0, 4, &id, &err), ERR_DIVERGED);
     sampler_close(&s);

@@ -1,6 +1,6 @@
 // test_golden.c -- the model against values made with PyTorch and transformers in float64
-// (tests/model/golden/README.md): logits, every gradient, ten AdamW steps; with the reference kernels
-// and with every instruction set this machine can run; f32 and bf16.
+// (tests/model/golden/README.md): logits, every gradient, ten AdamW steps; with the reference
+// kernels and with every instruction set this machine can run; f32 and bf16.
 //
 // SPDX-License-Identifier: MIT
 #include <math.h>
@@ -21,7 +21,7 @@
 enum { B = 3, T = 24, STEPS = 10 };
 
 typedef struct Golden {
-    char     dir[PATH_CAP];
+    char dir[PATH_CAP];
     SafeFile f;
 } Golden;
 
@@ -32,10 +32,10 @@ static void must(Status st, const Err *err)
 
 static void golden_open(Golden *g)
 {
-    Err         err;
-    const char *src  = getenv("LATHE_SOURCE_DIR");
+    Err err;
+    const char *src = getenv("LATHE_SOURCE_DIR");
     const char *over = getenv("LATHE_GOLDEN"); // another shape, made by scripts/golden_gpt2.py
-    char        path[PATH_CAP];
+    char path[PATH_CAP];
     if (over) {
         snprintf(g->dir, sizeof g->dir, "%s/model", over);
         snprintf(path, sizeof path, "%s/golden.safetensors", over);
@@ -65,7 +65,7 @@ static bool hf_name(char out[128], const char *prefix, const char *name)
 {
     static const struct {
         const char *engine, *hf;
-        bool        transposed;
+        bool transposed;
     } rows[] = {{"norm1.weight", "ln_1.weight", false},
                 {"norm1.bias", "ln_1.bias", false},
                 {"attn.qkv.weight", "attn.c_attn.weight", true},
@@ -104,21 +104,21 @@ typedef struct Distance {
 static Distance distance(const Golden *g, const char *prefix, const Param *p, const float *got,
                          const float *base, int64_t C)
 {
-    char           name[128];
-    const bool     tr   = hf_name(name, prefix, p->name);
+    char name[128];
+    const bool tr = hf_name(name, prefix, p->name);
     const uint8_t *data = values(g, name);
-    const bool     keys = strstr(p->name, "attn.qkv.bias") != NULL;
-    Distance       d    = {0};
+    const bool keys = strstr(p->name, "attn.qkv.bias") != NULL;
+    Distance d = {0};
     for (int64_t i = 0; i < p->count; i++) {
         if (keys && i >= C && i < 2 * C) continue;
         const int64_t cols = p->rank == 2 ? p->shape[1] : 1;
-        const int64_t at   = tr ? (i % cols) * p->shape[0] + i / cols : i;
-        float         want;
+        const int64_t at = tr ? (i % cols) * p->shape[0] + i / cols : i;
+        float want;
         memcpy(&want, data + 4 * at, 4);
         const double w = (double)want - (base ? (double)base[i] : 0);
         const double e = (double)got[i] - (double)want;
-        d.max_abs      = fmax(d.max_abs, fabs(e));
-        d.max_ref      = fmax(d.max_ref, fabs(w));
+        d.max_abs = fmax(d.max_abs, fabs(e));
+        d.max_ref = fmax(d.max_ref, fabs(w));
         d.diff2 += e * e;
         d.ref2 += w * w;
     }
@@ -128,14 +128,14 @@ static Distance distance(const Golden *g, const char *prefix, const Param *p, co
 typedef struct Setup {
     const char *isa; // "ref": the reference kernels only
     const char *precision;
-    bool        recompute;
-    int64_t     batch_size;
-    int64_t     head_rows;
+    bool recompute;
+    int64_t batch_size;
+    int64_t head_rows;
 } Setup;
 
 typedef struct Bench { // a trainer with the golden weights in it
-    Device  device;
-    Ops     ops;
+    Device device;
+    Ops ops;
     Trainer t;
 } Bench;
 
@@ -146,23 +146,23 @@ static void bench_open(Bench *b, const Golden *g, const Setup *how)
     ops_init(&b->ops);
     CpuChoice choice;
     if (strcmp(how->isa, "ref") != 0) must(cpu_open(&b->ops, how->isa, &choice, &err), &err);
-    HfConfig    hf;
+    HfConfig hf;
     ModelConfig c;
     must(hf_config_read(&hf, g->dir, &err), &err);
     must(model_from_hf(&c, &hf, &err), &err);
     c.dropout_embed = c.dropout_attention = c.dropout_residual = 0;
     const SafeEntry *ids = safe_find(&g->f, "input_ids");
-    TrainSetup       s   = {.model        = c,
-                            .block_size   = ids->shape[1],
-                            .batch_size   = how->batch_size ? how->batch_size : ids->shape[0],
-                            .samples      = ids->shape[0],
-                            .head_rows    = how->head_rows ? how->head_rows : 1024,
-                            .recompute    = how->recompute,
-                            .beta1        = 0.9,
-                            .beta2        = 0.95,
-                            .eps          = 1e-8,
-                            .weight_decay = 0.1,
-                            .grad_clip    = 1.0};
+    TrainSetup s = {.model = c,
+                    .block_size = ids->shape[1],
+                    .batch_size = how->batch_size ? how->batch_size : ids->shape[0],
+                    .samples = ids->shape[0],
+                    .head_rows = how->head_rows ? how->head_rows : 1024,
+                    .recompute = how->recompute,
+                    .beta1 = 0.9,
+                    .beta2 = 0.95,
+                    .eps = 1e-8,
+                    .weight_decay = 0.1,
+                    .grad_clip = 1.0};
     must(precision_from_name(&s.prec, how->precision, "f32", &err), &err);
     must(schedule_init(&s.schedule, "constant", 1e-3, 0, 0, STEPS, 0, &err), &err);
     must(trainer_open(&b->t, &s, &b->ops, &b->device, &err), &err);
@@ -172,21 +172,19 @@ static void bench_open(Bench *b, const Golden *g, const Setup *how)
 // Gradients of the golden batch, however it is split.
 static double gradients(Bench *b, const Golden *g)
 {
-    Err           err;
+    Err err;
     const Trainer *t = &b->t;
     const int64_t S = t->setup.samples, W = t->setup.block_size, step = t->setup.batch_size;
     const int32_t *in = values(g, "input_ids"), *target = values(g, "target");
-    int64_t        counted = 0;
-    double         sum     = 0;
+    int64_t counted = 0;
+    double sum = 0;
     for (int64_t i = 0; i < S * W; i++) counted += target[i] != TOKEN_IGNORE;
     for (int64_t k = 0; k < S; k += step) {
-        const int64_t    sample[16] = {0};
-        const ModelBatch mb         = {.B      = step,
-                                       .T      = W,
-                                       .input  = in + k * W,
-                                       .target = target + k * W,
-                                       .sample = sample};
-        must(model_gradients(&b->t.model, &b->t.cx, &mb, (float)(1.0 / (double)counted), k == 0, &err),
+        const int64_t sample[16] = {0};
+        const ModelBatch mb = {
+            .B = step, .T = W, .input = in + k * W, .target = target + k * W, .sample = sample};
+        must(model_gradients(&b->t.model, &b->t.cx, &mb, (float)(1.0 / (double)counted), k == 0,
+                             &err),
              &err);
         for (int64_t i = 0; i < step * W; i++) sum += (double)b->t.model.loss[i];
     }
@@ -202,13 +200,14 @@ static void check_gradients(const Golden *g, const Setup *how, double by_max, do
         fail_msg("%s %s: loss %.7f, want %.7f", how->isa, how->precision, loss, want);
     double worst = 0;
     for (int i = 0; i < b.t.params.n; i++) {
-        const Param   *p = &b.t.params.param[i];
-        const Distance d = distance(g, "grad.", p, b.t.grads + p->offset, NULL, b.t.setup.model.n_embd);
-        const double   m = d.max_abs / d.max_ref, n = sqrt(d.diff2 / d.ref2);
-        worst            = fmax(worst, by_max < 1e-3 ? m : n);
+        const Param *p = &b.t.params.param[i];
+        const Distance d =
+            distance(g, "grad.", p, b.t.grads + p->offset, NULL, b.t.setup.model.n_embd);
+        const double m = d.max_abs / d.max_ref, n = sqrt(d.diff2 / d.ref2);
+        worst = fmax(worst, by_max < 1e-3 ? m : n);
         if (!(m <= by_max) || !(n <= by_norm))
-            fail_msg("%s %s: gradient of %s: max %.3g, norm %.3g", how->isa, how->precision, p->name, m,
-                     n);
+            fail_msg("%s %s: gradient of %s: max %.3g, norm %.3g", how->isa, how->precision,
+                     p->name, m, n);
     }
     print_message("  %-12s %s batch %d rows %d: worst gradient %.2g\n", how->isa, how->precision,
                   (int)b.t.setup.batch_size, (int)b.t.model.o.head_rows, worst);
@@ -224,37 +223,40 @@ static int all_isas(const char *names[9])
 static void gradients_equal_pytorchs(void **state)
 {
     const Golden *g = *state;
-    const char   *isa[9];
-    const int     n = all_isas(isa);
+    const char *isa[9];
+    const int n = all_isas(isa);
     for (int i = getenv("LATHE_GOLDEN") ? 1 : 0; i < n; i++) {
         check_gradients(g, &(Setup){.isa = isa[i], .precision = "fp32"}, 1e-4, 1e-4);
         check_gradients(g, &(Setup){.isa = isa[i], .precision = "bf16"}, 1.0, 2e-2);
     }
-    check_gradients(g, &(Setup){.isa = isa[n - 1], .precision = "fp32", .batch_size = 1}, 1e-4, 1e-4);
-    check_gradients(g, &(Setup){.isa = isa[n - 1], .precision = "fp32", .head_rows = 7}, 1e-4, 1e-4);
+    check_gradients(g, &(Setup){.isa = isa[n - 1], .precision = "fp32", .batch_size = 1}, 1e-4,
+                    1e-4);
+    check_gradients(g, &(Setup){.isa = isa[n - 1], .precision = "fp32", .head_rows = 7}, 1e-4,
+                    1e-4);
 }
 
 static void logits_equal_pytorchs(void **state)
 {
     const Golden *g = *state;
-    const char   *isa[9];
-    const int     n = all_isas(isa);
-    Err           err;
+    const char *isa[9];
+    const int n = all_isas(isa);
+    Err err;
     for (int i = getenv("LATHE_GOLDEN") ? 1 : 0; i < n; i++) {
         Bench b;
         bench_open(&b, g, &(Setup){.isa = isa[i], .precision = "fp32"});
-        const int64_t    W = b.t.setup.block_size, S = b.t.setup.samples, V = b.t.setup.model.vocab_size;
-        const int64_t    Vp        = model_config_vocab_padded(&b.t.setup.model);
-        const int64_t    sample[16] = {0};
-        const void      *logits;
-        const ModelBatch mb = {.B      = S,
-                               .T      = W,
-                               .input  = values(g, "input_ids"),
+        const int64_t W = b.t.setup.block_size, S = b.t.setup.samples,
+                      V = b.t.setup.model.vocab_size;
+        const int64_t Vp = model_config_vocab_padded(&b.t.setup.model);
+        const int64_t sample[16] = {0};
+        const void *logits;
+        const ModelBatch mb = {.B = S,
+                               .T = W,
+                               .input = values(g, "input_ids"),
                                .target = values(g, "target"),
                                .sample = sample};
         must(model_logits(&b.t.model, &b.t.cx, &mb, &logits, &err), &err);
         const float *want = values(g, "logits");
-        double       big = 0, off = 0;
+        double big = 0, off = 0;
         for (int64_t r = 0; r < S * W; r++)
             for (int64_t v = 0; v < V; v++) {
                 float w;
@@ -270,14 +272,14 @@ static void logits_equal_pytorchs(void **state)
 static void ten_steps_equal_pytorchs(void **state)
 {
     const Golden *g = *state;
-    const char   *isa[9];
-    const int     n = all_isas(isa);
-    Err           err;
+    const char *isa[9];
+    const int n = all_isas(isa);
+    Err err;
     for (int i = getenv("LATHE_GOLDEN") ? n - 1 : 0; i < n; i++) {
         Bench b;
         bench_open(&b, g, &(Setup){.isa = isa[i], .precision = "fp32"});
-        const int64_t rows  = b.t.setup.samples * b.t.setup.block_size;
-        float        *start = malloc((size_t)b.t.params.total * 4);
+        const int64_t rows = b.t.setup.samples * b.t.setup.block_size;
+        float *start = malloc((size_t)b.t.params.total * 4);
         assert_non_null(start);
         memcpy(start, b.t.opt.w, (size_t)b.t.params.total * 4);
         for (int s = 1; s <= STEPS; s++) {
@@ -285,30 +287,31 @@ static void ten_steps_equal_pytorchs(void **state)
             snprintf(name, sizeof name, "step.%d.input_ids", s);
             const int32_t *in = values(g, name);
             snprintf(name, sizeof name, "step.%d.target", s);
-            const int32_t *target  = values(g, name);
-            int64_t        counted = 0;
+            const int32_t *target = values(g, name);
+            int64_t counted = 0;
             for (int64_t r = 0; r < rows; r++) counted += target[r] != TOKEN_IGNORE;
-            const int64_t     sample[16] = {0};
-            const StreamBatch sb         = {.samples = b.t.setup.samples,
-                                            .input   = in,
-                                            .target  = target,
-                                            .sample  = sample,
-                                            .counted = counted};
-            TrainStep         out;
+            const int64_t sample[16] = {0};
+            const StreamBatch sb = {.samples = b.t.setup.samples,
+                                    .input = in,
+                                    .target = target,
+                                    .sample = sample,
+                                    .counted = counted};
+            TrainStep out;
             must(trainer_step(&b.t, &sb, &out, &err), &err);
             snprintf(name, sizeof name, "step.%d.loss", s);
             const double loss = (double)golden_float(g, name, 0);
             snprintf(name, sizeof name, "step.%d.norm", s);
             const double norm = (double)golden_float(g, name, 0);
-            if (!(fabs(out.loss - loss) <= 1e-5 * fmax(1, loss)) || !(fabs(out.grad_norm - norm) <= 1e-4 * norm))
-                fail_msg("%s step %d: loss %.7f want %.7f, norm %.6f want %.6f", isa[i], s, out.loss,
-                         loss, out.grad_norm, norm);
+            if (!(fabs(out.loss - loss) <= 1e-5 * fmax(1, loss)) ||
+                !(fabs(out.grad_norm - norm) <= 1e-4 * norm))
+                fail_msg("%s step %d: loss %.7f want %.7f, norm %.6f want %.6f", isa[i], s,
+                         out.loss, loss, out.grad_norm, norm);
         }
         for (int k = 0; k < b.t.params.n; k++) {
-            const Param   *p = &b.t.params.param[k];
+            const Param *p = &b.t.params.param[k];
             const Distance d = distance(g, "final.", p, b.t.opt.w + p->offset, start + p->offset,
                                         b.t.setup.model.n_embd);
-            const double   e = sqrt(d.diff2 / d.ref2);
+            const double e = sqrt(d.diff2 / d.ref2);
             if (!(e <= 1e-4)) fail_msg("%s: %s off by %.3g of its update", isa[i], p->name, e);
         }
         free(start);
@@ -319,8 +322,8 @@ static void ten_steps_equal_pytorchs(void **state)
 static void recomputing_changes_no_bit(void **state)
 {
     const Golden *g = *state;
-    const char   *isa[9];
-    const int     n = all_isas(isa);
+    const char *isa[9];
+    const int n = all_isas(isa);
     for (int i = getenv("LATHE_GOLDEN") ? n - 1 : 0; i < n; i++) {
         Bench a, b;
         bench_open(&a, g, &(Setup){.isa = isa[i], .precision = "fp32"});
@@ -335,8 +338,8 @@ static void recomputing_changes_no_bit(void **state)
 static void same_bits_for_any_number_of_threads(void **state)
 {
     const Golden *g = *state;
-    const char   *isa[9], *precision[2] = {"fp32", "bf16"};
-    const int     n = all_isas(isa);
+    const char *isa[9], *precision[2] = {"fp32", "bf16"};
+    const int n = all_isas(isa);
     if (getenv("LATHE_GOLDEN")) return;
     for (int i = 0; i < n; i++)
         for (int p = 0; p < 2; p++) {

@@ -13,7 +13,7 @@
 static Schedule make(const char *kind, int64_t warmup, int64_t max_steps, int64_t decay)
 {
     Schedule s;
-    Err      err;
+    Err err;
     if (schedule_init(&s, kind, 1e-3, 1e-4, warmup, max_steps, decay, &err) != ERR_NONE)
         fail_msg("%s", err.text);
     return s;
@@ -24,12 +24,14 @@ static void last_step_has_exactly_the_end_value(void **state)
     (void)state;
     static const struct {
         const char *kind;
-        int64_t     warmup, steps, decay;
-        double      end;
+        int64_t warmup, steps, decay;
+        double end;
     } cases[] = {
-        {"cosine", 100, 2000, 0, 1e-4}, {"linear", 100, 2000, 0, 1e-4}, {"constant", 100, 2000, 0, 1e-3},
-        {"wsd", 100, 2000, 0, 1e-4},    {"wsd", 0, 10, 3, 1e-4},        {"cosine", 0, 1, 0, 1e-4},
-        {"cosine", 0, 2, 0, 1e-4},      {"linear", 1, 3, 0, 1e-4},      {"wsd", 1, 3, 100, 1e-4},
+        {"cosine", 100, 2000, 0, 1e-4},   {"linear", 100, 2000, 0, 1e-4},
+        {"constant", 100, 2000, 0, 1e-3}, {"wsd", 100, 2000, 0, 1e-4},
+        {"wsd", 0, 10, 3, 1e-4},          {"cosine", 0, 1, 0, 1e-4},
+        {"cosine", 0, 2, 0, 1e-4},        {"linear", 1, 3, 0, 1e-4},
+        {"wsd", 1, 3, 100, 1e-4},
     };
     for (size_t i = 0; i < LT_COUNT(cases); i++) {
         const Schedule s = make(cases[i].kind, cases[i].warmup, cases[i].steps, cases[i].decay);
@@ -64,14 +66,15 @@ static void shapes_between_warm_up_and_end(void **state)
     assert_true(fabs(schedule_at(&wsd, 899) - 5.5e-4) < 1e-12);
     const Schedule early = make("cosine", 0, 1000, 500); // decay_steps: the end is reached sooner
     assert_true(schedule_at(&early, 499) == 1e-4 && schedule_at(&early, 900) == 1e-4);
-    for (int64_t k = 1; k < 500; k++) assert_true(schedule_at(&early, k) < schedule_at(&early, k - 1));
+    for (int64_t k = 1; k < 500; k++)
+        assert_true(schedule_at(&early, k) < schedule_at(&early, k - 1));
 }
 
 static void an_unknown_schedule_is_a_usage_error(void **state)
 {
     (void)state;
     Schedule s;
-    Err      err;
+    Err err;
     assert_int_equal(schedule_init(&s, "cosinus", 1, 0, 0, 10, 0, &err), ERR_USAGE);
     assert_non_null(err.text);
 }
