@@ -1,7 +1,7 @@
 // vmath.h -- exp, tanh and GELU of a vector of floats, at most 4 ulp from the exact value.
 //
 // No libm, no fast-math flags, no branches, no tables. NaN stays NaN, overflow is infinity, and
-// underflow goes through the subnormals to zero. Nothing here needs a fused multiply-add and nothing
+// underflow goes through the subnormals to zero. Nothing here needs a fused multiply-add, nothing
 // breaks when the compiler forms one. Polynomials are minimax, fitted for this file.
 //
 //   exp    x = n ln2 + r, |r| <= ln2/2;  e^x = 2^n P(r), P of degree 7
@@ -44,7 +44,7 @@ LT_INLINE VecF vm_exp2_poly(VecF r)
     return p * r + 1.0f;
 }
 // 2^n for integers n in [-126, 127]; n = -127 gives 0.
-LT_INLINE VecF vm_pow2(VecI n) { return (VecF)((n + 127) << 23); }
+LT_INLINE VecF vm_pow2(VecI n) { return (VecF)(((VecU)n + 127u) << 23); }
 
 // x * 2^n, rounded once: in two steps, so that it reaches subnormals and infinity. |n| <= 252.
 LT_INLINE VecF vm_scale(VecF x, VecI n)
@@ -67,7 +67,7 @@ LT_INLINE VecF vm_exp_neg(VecF x)
     x            = vec_max(vec_set(-88.0f), x);
     const VecF t = x * VM_LOG2E + VM_MAGIC, n = t - VM_MAGIC;
     const VecF r = x - n * VM_LN2_HI - n * VM_LN2_LO;
-    return vm_exp_poly(r) * (VecF)(((VecI)t << 23) + 0x3f800000);
+    return vm_exp_poly(r) * (VecF)(((VecU)t << 23) + 0x3f800000u);
 }
 
 // tanh: odd polynomial below 0.625, 1 - 2 / (e^2x + 1) above.
