@@ -166,6 +166,40 @@ Status ckpt_verify(const char *step_dir, bool full, Err *err)
     return s;
 }
 
+static Status set_aside(const char *run_dir, int64_t step, Err *err)
+{
+    char dir[PATH_CAP], from[PATH_CAP], to[PATH_CAP], name[STEPS_NAME_CAP], aside[STEPS_NAME_CAP + 8];
+    steps_name(name, step);
+    snprintf(aside, sizeof aside, "aside-%s", name);
+    TRY(steps_dir(dir, run_dir, err));
+    TRY(path_join(from, dir, name, err));
+    TRY(path_join(to, dir, aside, err));
+    TRY(file_remove_tree(to, err)); // of an earlier time the same step was given up
+    return file_rename(from, to, err);
+}
+
+Status ckpt_set_aside(const char *run_dir, int64_t step, int *n, Err *err)
+{
+    Steps   all;
+    int64_t best = -1;
+    *n           = 0;
+    TRY(steps_list(&all, run_dir, err));
+    Status s = ERR_NONE;
+    for (int i = 0; i < all.n && s == ERR_NONE; i++) {
+        if (all.step[i] <= step) continue;
+        s = set_aside(run_dir, all.step[i], err);
+        *n += s == ERR_NONE;
+    }
+    steps_free(&all);
+    if (s == ERR_NONE && *n && steps_best(run_dir, &best, NULL) == ERR_NONE && best > step) {
+        char dir[PATH_CAP], path[PATH_CAP];
+        TRY(steps_dir(dir, run_dir, err));
+        TRY(path_join(path, dir, "best", err));
+        s = file_remove(path, err);
+    }
+    return s;
+}
+
 Status ckpt_clean(const char *run_dir, Err *err)
 {
     char     dir[PATH_CAP];

@@ -67,6 +67,9 @@ LT_MUST_CHECK Status ckpt_verify(const char *step_dir, bool full, Err *err);
 LT_MUST_CHECK Status ckpt_load_trainer(const char *step_dir, Buf *json, Tensor *t, int n, Err *err);
 // Does the folder have trainer state?
 bool ckpt_has_trainer(const char *step_dir);
+// A run goes on from an older step: the steps behind `step` belong to a past that is given up. They
+// are renamed to aside-step-... (nothing is lost, and nothing resumes from them); *n counts them.
+LT_MUST_CHECK Status ckpt_set_aside(const char *run_dir, int64_t step, int *n, Err *err);
 // Remove leftovers of interrupted saves (.tmp-*). Called at the start of a run, under its lock.
 LT_MUST_CHECK Status ckpt_clean(const char *run_dir, Err *err);
 LT_C_END

@@ -203,6 +203,17 @@ static Status write_config(const Run *r, const char *path, Err *err)
     return st;
 }
 
+// Going on from an older step gives up what came after it.
+static Status set_newer_steps_aside(const Run *r, Err *err)
+{
+    int n = 0;
+    if (r->resumed_from[0]) TRY(ckpt_set_aside(r->o->run, r->state.step, &n, err));
+    if (n)
+        log_note("%d newer step%s set aside (%s/checkpoints/aside-*)", n, n == 1 ? "" : "s",
+                 r->o->run);
+    return ERR_NONE;
+}
+
 static Status load_or_init(Run *r, Err *err)
 {
     r->state = run_state_new();
@@ -225,8 +236,9 @@ static Status find_start(Run *r, bool exists, Err *err)
     int64_t step;
     if (strcmp(o->resume, "auto") != 0 && strcmp(o->resume, "never") != 0) {
         TRY(ckpt_find(o->resume, NULL, r->resumed_from, &step, err));
-        if (step >= 0 && ckpt_has_trainer(r->resumed_from)) return ERR_NONE;
-        return err_set(err, ERR_USAGE, "resume = %s is not a step folder of a run", o->resume);
+        if (step < 0 || !ckpt_has_trainer(r->resumed_from))
+            return err_set(err, ERR_USAGE, "resume = %s is not a step folder of a run", o->resume);
+        return ERR_NONE;
     }
     if (!exists) return ERR_NONE;
     TRY(ckpt_newest(o->run, r->resumed_from, &step, &found, err));
@@ -260,6 +272,7 @@ static Status open_all(Run *r, Err *err)
     TRY(open_streams(r, err));
     TRY(trainer_open(&r->trainer, &r->setup, &r->backend.ops, &r->backend.device, err));
     TRY(load_or_init(r, err));
+    TRY(set_newer_steps_aside(r, err));
     TRY(run_saver_open(&r->saver, &r->trainer, o->run, r->info.tokenizer_dir, end_token_of(r),
                        o->keep, o->keep_every, err));
     if (r->resumed_from[0]) r->saver.last_step = r->state.step;

@@ -257,6 +257,35 @@ static void old_steps_are_pruned_and_the_rest_is_kept(void **state)
     run_close(&r);
 }
 
+static void going_back_sets_newer_steps_aside(void **state)
+{
+    (void)state;
+    Run     r;
+    Err     err;
+    int     n;
+    char    dir[PATH_CAP], path[PATH_CAP];
+    int64_t step;
+    bool    found;
+    run_open(&r);
+    r.save.keep = 0;
+    for (step = 10; step <= 40; step += 10) {
+        r.save.best = step == 30;
+        save_step(&r, step);
+    }
+    assert_int_equal(ckpt_set_aside(r.dir, 40, &n, &err), ERR_NONE);
+    assert_int_equal(n, 0);
+    assert_steps(&r, "10 20 30 40 best=30");
+    assert_int_equal(ckpt_set_aside(r.dir, 20, &n, &err), ERR_NONE);
+    assert_int_equal(n, 2);
+    assert_int_equal(ckpt_newest(r.dir, dir, &step, &found, &err), ERR_NONE);
+    assert_true(found && step == 20);
+    snprintf(path, sizeof path, "%.3000s/checkpoints/aside-step-00000030", r.dir);
+    assert_int_equal(ckpt_verify(path, true, &err), ERR_NONE); // given up, not lost
+    snprintf(path, sizeof path, "%.3000s/checkpoints/best", r.dir);
+    assert_false(file_exists(path));
+    run_close(&r);
+}
+
 static void a_damaged_best_line_stops_pruning_not_training(void **state)
 {
     (void)state;
@@ -549,6 +578,7 @@ int main(void)
         cmocka_unit_test(trainer_state_must_fit),
         cmocka_unit_test(names_resolve_as_a_user_means_them),
         cmocka_unit_test(old_steps_are_pruned_and_the_rest_is_kept),
+        cmocka_unit_test(going_back_sets_newer_steps_aside),
         cmocka_unit_test(a_damaged_best_line_stops_pruning_not_training),
         cmocka_unit_test(damage_falls_back_with_a_warning),
         cmocka_unit_test(a_manifest_is_read_to_the_letter),
