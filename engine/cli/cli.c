@@ -106,8 +106,8 @@ static Status print_help(const Command *c, Buf *out, Err *err)
     TRY(buf_printf(out, err, "%s\n%s\n", c->about, c->usage));
     if (c->bit & (C_TRAIN | C_PLAN))
         TRY(buf_puts(out,
-                     "CONFIG.ini has flat lines `name = value`. Precedence: default < preset < config\n"
-                     "file < flag. A run that exists goes on; see --resume.\n\n",
+                     "CONFIG.ini has flat lines `name = value`. Precedence: default < preset <\n"
+                     "config file < flag. A run that exists goes on; see --resume.\n\n",
                      err));
     return options_help(c->bit, out, err);
 }

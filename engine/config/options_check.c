@@ -37,9 +37,29 @@ static Status need(Rules *r, OptionId id, const char *value, const char *what)
     return problems_add(r->p, r->err, "", "--%s is missing: %s", option_rows[id].name, what);
 }
 
+// Sizes are 64-bit. This rough count, in bytes and from above, is refused long before they overflow.
+static Status size_rule(Rules *r)
+{
+    static const OptionId used[] = {OPT_n_layer, OPT_n_embd, OPT_n_inner, OPT_vocab_size,
+                                    OPT_block_size, OPT_batch_size};
+    for (size_t i = 0; i < LT_COUNT(used); i++)
+        if (!fine(r, used[i])) return ERR_NONE;
+    const Options *o = r->o;
+    const double   C = (double)o->n_embd, F = o->n_inner ? (double)o->n_inner : 4 * C;
+    const double   V = (double)o->vocab_size + 1024, T = (double)o->block_size;
+    const double   weights = (double)o->n_layer * C * (4 * C + 2 * F + 16) + C * (2 * V + T);
+    const double   rows    = (double)o->batch_size * T;
+    const double   kept    = rows * ((double)o->n_layer * (24 * C + 4 * F) + 16 * C + 4 * F);
+    const double   logits  = (double)o->head_rows * V;
+    if (24 * weights + 8 * kept + 8 * logits < 0x1p62) return ERR_NONE;
+    return problems_add(r->p, r->err, "",
+                        "a model and batch of this size need more bytes than 64 bits can count");
+}
+
 static Status model_rules(Rules *r)
 {
     const Options *o = r->o;
+    TRY(size_rule(r));
     if (fine(r, OPT_n_embd) && fine(r, OPT_n_head) && o->n_embd % o->n_head)
         TRY(problems_add(r->p, r->err, "", "n_embd %lld is not a multiple of n_head %lld",
                          (long long)o->n_embd, (long long)o->n_head));

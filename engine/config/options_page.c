@@ -150,8 +150,8 @@ Status options_help(OptionCommand cmd, Buf *out, Err *err)
     if (s == ERR_NONE && (cmd & OPTION_OPS_COMMANDS))
         s = buf_puts(out,
                      "Ops\n"
-                     "  --ops.NAME=IMPL                keep one implementation of an op; `lathe ops` "
-                     "lists them\n",
+                     "  --ops.NAME=IMPL                keep one implementation of an op; "
+                     "`lathe ops` lists them\n",
                      err);
     buf_free(&def);
     options_free(&o);

@@ -190,6 +190,10 @@ static void bad_command_lines_say_what_is_wrong(void **state)
         {C_TRAIN, "--data=d|--run=r|--warmup_steps=30|--decay_steps=20", {"is below"}},
         {C_TRAIN, "--data=d|--run=r|--save_interval=0|--keep_every=5", {"saves nothing"}},
         {C_TRAIN, "--data=d|--run=r|--batch_size=1000000|--block_size=16000000", {"at most"}},
+        {C_PLAN,
+         "--n_layer=4095|--n_embd=1048576|--n_head=1024|--vocab_size=1073741824|"
+         "--block_size=16777216",
+         {"more bytes than 64 bits can count"}},
         {C_PLAN, "--learning_rate=1", {"option of train, not of plan"}},
         {C_GENERATE, "--model=m|stray", {"'stray': unexpected word"}},
         {C_GENERATE, "--prompt=x", {"--model is missing"}},
@@ -401,6 +405,8 @@ static void resolved_config_reads_back_to_the_same_bits(void **state)
         if (full) set_everything(&o);
         o.n_head = o.n_embd = 64; // so that the rules hold
         o.batch_size = o.block_size = 4;
+        o.n_layer = o.head_rows = 2;
+        o.vocab_size = o.n_inner = 100;
         o.batch_tokens              = 32;
         o.learning_rate             = 100;
         o.warmup_steps = o.decay_steps = 0;
