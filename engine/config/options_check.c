@@ -37,7 +37,8 @@ static Status need(Rules *r, OptionId id, const char *value, const char *what)
     return problems_add(r->p, r->err, "", "--%s is missing: %s", option_rows[id].name, what);
 }
 
-// Sizes are 64-bit. This rough count, in bytes and from above, is refused long before they overflow.
+// Sizes are 64-bit. This rough count, in bytes and from above, is refused long before they
+// overflow.
 static Status size_rule(Rules *r)
 {
     static const OptionId used[] = {OPT_n_layer, OPT_n_embd, OPT_n_inner, OPT_vocab_size,
