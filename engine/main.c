@@ -2,5 +2,10 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/cli/cli.h"
+#include "engine/cli/omp_wait.h"
 
-int main(int argc, char **argv) { return cli_main(argc, argv); }
+int main(int argc, char **argv)
+{
+    omp_wait_short(argv);
+    return cli_main(argc, argv);
+}

@@ -323,10 +323,12 @@ Status bpe_train(Tokenizer **out, const TokenizerTrain *how, const uint8_t *text
     if (how->pattern && *how->pattern && !pretoken_by_name(how->pattern, &pattern))
         return err_set(err, ERR_USAGE, "no pattern is called \"%s\"", how->pattern);
     if (how->vocab_size < 257 || how->vocab_size > TOKEN_MAX_ID) {
+        const Status wrong =
+            err_set(err, ERR_USAGE, "vocab_size %" PRId64 " is not between 257 and %d",
+                    how->vocab_size, TOKEN_MAX_ID);
         err_hint(err,
                  "256 ids are the single bytes and one is the end token; 4096 suits a small model");
-        return err_set(err, ERR_USAGE, "vocab_size %" PRId64 " is not between 257 and %d",
-                       how->vocab_size, TOKEN_MAX_ID);
+        return wrong;
     }
     Tokenizer *vocab = NULL;
     Trainer trainer = {0};

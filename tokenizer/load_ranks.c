@@ -102,9 +102,10 @@ static Status read_ranks(Tokenizer *t, const Buf *text, bool choose, Err *err)
     const int64_t ranks = t->n;
     if (ranks == 0) return err_set(err, ERR_FORMAT, "the vocabulary is empty");
     if (choose && ranks != GPT2_RANKS && ranks != CL100K_RANKS) {
+        const Status wrong = err_set(
+            err, ERR_USAGE, "a rank file of %" PRId64 " ranks is neither gpt2 nor cl100k", ranks);
         err_hint(err, "name its pattern with --pattern=gpt2 or --pattern=cl100k");
-        return err_set(err, ERR_USAGE,
-                       "a rank file of %" PRId64 " ranks is neither gpt2 nor cl100k", ranks);
+        return wrong;
     }
     if (choose) t->pattern = ranks == GPT2_RANKS ? PRETOKEN_GPT2 : PRETOKEN_CL100K;
     t->whole_first = true;

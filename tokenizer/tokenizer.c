@@ -204,9 +204,11 @@ Status tokenizer_encode(const Tokenizer *t, const char *text, size_t bytes, bool
 {
     ASSERT(t && out && (text || bytes == 0), "encode of nothing");
     if (allow_special && t->strips) {
+        const Status wrong =
+            err_set(err, ERR_UNSUPPORTED,
+                    "a special token of this tokenizer takes the white space around it with it");
         err_hint(err, "encode without special tokens");
-        return err_set(err, ERR_UNSUPPORTED,
-                       "a special token of this tokenizer takes the white space around it with it");
+        return wrong;
     }
     threads = LT_MIN(LT_MAX(threads, 1), THREADS_MAX);
     const uint32_t want = TOKEN_ALWAYS | (allow_special ? (uint32_t)TOKEN_SPECIAL : 0u);

@@ -44,14 +44,18 @@ static Status load_dir(Tokenizer **out, const char *dir, PretokenPattern pattern
     char vocab[PATH_CAP], merges[PATH_CAP];
     bool found;
     TRY(path_join(vocab, dir, "tokenizer.json", err));
-    if (file_exists(vocab)) return load_file(out, vocab, pattern, err);
+    if (file_exists(vocab)) {
+        TRY_CTX(load_file(out, vocab, pattern, err), err, "reading %s", vocab);
+        return ERR_NONE;
+    }
     TRY(find_in(dir, vocab_names, vocab, &found, err));
     if (found) TRY(find_in(dir, merge_names, merges, &found, err));
     if (!found) {
+        const Status s = err_set(err, ERR_USAGE,
+                                 "no tokenizer in this folder: neither tokenizer.json nor "
+                                 "vocab.json with merges.txt (encoder.json with vocab.bpe)");
         err_hint(err, "make one with `lathe tokenizer train`");
-        return err_set(err, ERR_USAGE,
-                       "no tokenizer in this folder: neither tokenizer.json nor "
-                       "vocab.json with merges.txt (encoder.json with vocab.bpe)");
+        return s;
     }
     return load_gpt2_files(out, vocab, merges, pattern == PRETOKEN_NONE ? PRETOKEN_GPT2 : pattern,
                            err);

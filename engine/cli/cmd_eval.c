@@ -29,6 +29,23 @@ static Status print_loss(const Options *o, const EvalLoss *l, Err *err)
     return ERR_NONE;
 }
 
+// Ids of another tokenizer would give a number without a meaning.
+static Status same_tokenizer(const Options *o, const Evaluator *e, const Stream *s, Err *err)
+{
+    StreamInfo info;
+    Tokenizer *t;
+    stream_info(s, &info);
+    if (!info.tokenizer || tokenizer_load(&t, e->m->dir, NULL, NULL) != ERR_NONE) return ERR_NONE;
+    const uint64_t model = tokenizer_fingerprint(t);
+    tokenizer_close(t);
+    if (model == info.tokenizer) return ERR_NONE;
+    const Status st =
+        err_set(err, ERR_USAGE, "%s was made with another tokenizer than the model in %s", o->data,
+                e->m->dir);
+    err_hint(err, "make the data again with `lathe data --tokenizer=%s`", e->m->dir);
+    return st;
+}
+
 static Status eval_data(const Options *o, Evaluator *e, Err *err)
 {
     const StreamOptions so = {.data = o->data,
@@ -41,9 +58,10 @@ static Status eval_data(const Options *o, Evaluator *e, Err *err)
                               .vocab_size = e->m->c.vocab_size};
     Stream *s;
     TRY(stream_open(&s, &so, err));
-    EvalLoss l;
-    const Status st =
-        evaluate_stream(e, s, options_given(o, OPT_eval_batches) ? o->eval_batches : 0, &l, err);
+    EvalLoss l = {0};
+    const int64_t batches = options_given(o, OPT_eval_batches) ? o->eval_batches : 0;
+    Status st = same_tokenizer(o, e, s, err);
+    if (st == ERR_NONE) st = evaluate_stream(e, s, batches, &l, err);
     stream_close(s);
     TRY(st);
     return print_loss(o, &l, err);

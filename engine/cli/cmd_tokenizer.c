@@ -69,9 +69,11 @@ static Status train(const Options *o, Err *err)
 {
     const bool bpe = strcmp(o->type, "bpe") == 0;
     if (!*o->input || !*o->out) {
+        const Status wrong =
+            err_set(err, ERR_USAGE, "%s is missing", *o->input ? "--out" : "--input");
         err_hint(err, "lathe tokenizer train --input=FILE --vocab_size=%d --out=DIR",
                  DEFAULT_VOCAB);
-        return err_set(err, ERR_USAGE, "%s is missing", *o->input ? "--out" : "--input");
+        return wrong;
     }
     if (o->n_args > 1)
         return err_set(err, ERR_USAGE, "\"%s\" is not expected: the text is named by --input",
@@ -169,8 +171,9 @@ static Status each_file(const Options *o,
                         Err *err)
 {
     if (!*o->tokenizer) {
+        const Status wrong = err_set(err, ERR_USAGE, "--tokenizer is missing");
         err_hint(err, "lathe tokenizer %s --tokenizer=DIR [FILE ...]", o->args[0]);
-        return err_set(err, ERR_USAGE, "--tokenizer is missing");
+        return wrong;
     }
     const char *const doing = one == encode_one ? "encoding" : "decoding";
     Tokenizer *t = NULL;

@@ -11,6 +11,9 @@
 // tiles, 128-row tiles of a GPU).
 enum { VOCAB_MULTIPLE = 128 };
 
+// Elements of any one buffer stay far below what int64 and size_t arithmetic can hold.
+static const double MODEL_LARGEST = 1e15;
+
 ModelConfig model_config_gpt2(int64_t n_layer, int64_t n_head, int64_t n_embd, int64_t n_positions,
                               int64_t vocab_size)
 {
@@ -60,6 +63,11 @@ Status model_config_check(const ModelConfig *c, Err *err)
     PROBLEM(!(c->norm_eps > 0), "layer_norm_epsilon = %g: must be positive", c->norm_eps);
     PROBLEM(c->n_window < 0 || c->n_window > MODEL_WINDOWS, "at most %d attention windows",
             MODEL_WINDOWS);
+    const double C = (double)c->n_embd, wide = (double)c->n_inner + 2 * C;
+    const double weights =
+        (double)c->n_layer * 2 * C * wide + C * ((double)c->vocab_size + (double)c->n_positions);
+    PROBLEM(weights > MODEL_LARGEST, "%.3g parameters are more than any machine holds (limit %.0g)",
+            weights, MODEL_LARGEST);
     const double drops[3] = {c->dropout_embed, c->dropout_attention, c->dropout_residual};
     for (int i = 0; i < 3; i++)
         PROBLEM(!(drops[i] >= 0 && drops[i] < 1), "dropout = %g: 0 <= dropout < 1", drops[i]);

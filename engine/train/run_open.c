@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/train/run_open.h"
+#include "checkpoints/steps.h"
 #include "engine/base/assert.h"
 #include "engine/base/log.h"
 #include "engine/model/model_hf.h"
@@ -242,8 +243,17 @@ static Status find_start(Run *r, bool exists, Err *err)
     }
     if (!exists) return ERR_NONE;
     TRY(ckpt_newest(o->run, r->resumed_from, &step, &found, err));
-    if (!found) r->resumed_from[0] = 0;
-    return ERR_NONE;
+    if (found) return ERR_NONE;
+    r->resumed_from[0] = 0;
+    Steps all;
+    TRY(steps_list(&all, o->run, err));
+    const int damaged = all.n;
+    steps_free(&all);
+    if (damaged == 0) return ERR_NONE; // it was stopped before its first save
+    const Status st =
+        err_set(err, ERR_FORMAT, "none of the %d checkpoints in %s is intact", damaged, o->run);
+    err_hint(err, "to start over, name another --run, or remove %s/checkpoints", o->run);
+    return st;
 }
 
 static Status open_all(Run *r, Err *err)
