@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double LARGEST = 1e15; // elements of one kind, far below the limits of int64
-
 static const struct {
     const char *name;
     Activation act;
@@ -88,15 +86,6 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
                        " is no multiple of batch_size x block_size%s = %" PRId64,
                        tokens, ranks > 1 ? " x ranks" : "", micro);
     s->samples = tokens / T / ranks;
-    // Activations of a micro-batch, in elements: a shape that no memory holds is said, not computed.
-    const double rows = (double)o->batch_size * (double)T;
-    const double kept = rows * (double)c->n_layer * (double)(9 * c->n_embd + 2 * c->n_inner);
-    const double head = (double)LT_MIN(o->head_rows, o->batch_size * T) * (double)c->vocab_size;
-    if (kept > LARGEST || head > LARGEST || (double)tokens > LARGEST)
-        return err_set(err, ERR_USAGE,
-                       "batch_size = %" PRId64 " x block_size = %" PRId64
-                       " with this model is more than any machine holds",
-                       o->batch_size, T);
     return schedule_init(&s->schedule, o->schedule, o->learning_rate, o->min_lr, o->warmup_steps,
                          o->max_steps, o->decay_steps, err);
 }
