@@ -31,7 +31,7 @@ static const Preset presets[] = {
      "max_steps=5000 learning_rate=1e-3 min_lr=1e-4 warmup_steps=100 beta2=0.99 "
      "eval_interval=250 eval_batches=200"},
     {"shakespeare-char-cpu", "0.8M parameters, characters: a CPU's few minutes",
-     "n_layer=4 n_head=4 n_embd=128 block_size=64 batch_size=12 dropout=0 bias=false "
+     "n_layer=4 n_head=4 n_embd=128 block_size=64 batch_size=12 dropout=0 "
      "max_steps=2000 learning_rate=1e-3 min_lr=1e-4 warmup_steps=100 beta2=0.99 "
      "eval_interval=250 eval_batches=20"},
 };
