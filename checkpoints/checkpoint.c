@@ -36,7 +36,7 @@ static Status tmp_path(char out[PATH_CAP], const char *run_dir, const char *word
 static Status put_text(const char *dir, const char *name, const char *text, size_t n, Manifest *m,
                        Err *err)
 {
-    char       path[PATH_CAP];
+    char path[PATH_CAP];
     FileWriter w;
     TRY(path_join(path, dir, name, err));
     TRY(file_create(&w, path, err));
@@ -51,8 +51,8 @@ static Status put_text(const char *dir, const char *name, const char *text, size
 
 static Status put_config(const char *dir, const HfConfig *c, Manifest *m, Err *err)
 {
-    Buf    text = {0};
-    Status s    = hf_config_text(c, &text, err);
+    Buf text = {0};
+    Status s = hf_config_text(c, &text, err);
     if (s == ERR_NONE) s = put_text(dir, "config.json", text.data, text.len, m, err);
     buf_free(&text);
     return s;
@@ -60,8 +60,8 @@ static Status put_config(const char *dir, const HfConfig *c, Manifest *m, Err *e
 
 static Status fill_folder(const CkptSave *s, const char *dir, Manifest *m, Err *err)
 {
-    char     path[PATH_CAP];
-    uint32_t crc   = 0;
+    char path[PATH_CAP];
+    uint32_t crc = 0;
     uint64_t bytes = 0;
     TRY(hf_save(dir, &s->config, s->model, s->n_model, s->model_dtype, &crc, &bytes, err));
     TRY(manifest_add(m, "model.safetensors", crc, bytes, err));
@@ -114,7 +114,7 @@ static Status prune(const CkptSave *s, Err *err)
 {
     if (s->keep <= 0) return ERR_NONE;
     int64_t best = -1;
-    Steps   all;
+    Steps all;
     if (steps_best(s->run_dir, &best, err) != ERR_NONE) {
         log_warn("%s; nothing is removed",
                  err ? err->text : "the name of the best step is damaged");
@@ -122,10 +122,10 @@ static Status prune(const CkptSave *s, Err *err)
     }
     TRY(steps_list(&all, s->run_dir, err));
     int64_t newer = 0;
-    Status  e     = ERR_NONE;
+    Status e = ERR_NONE;
     for (int i = all.n - 1; i >= 0 && e == ERR_NONE; i--) {
         const int64_t step = all.step[i];
-        char          dir[PATH_CAP];
+        char dir[PATH_CAP];
         e = steps_path(dir, s->run_dir, step, err);
         // Damaged steps count for nothing and are left for a person to look at.
         if (e != ERR_NONE || ckpt_verify(dir, false, NULL) != ERR_NONE) continue;
@@ -141,7 +141,7 @@ static Status prune(const CkptSave *s, Err *err)
 Status ckpt_save(const CkptSave *s, Err *err)
 {
     char final[PATH_CAP], dir[PATH_CAP];
-    Err  local;
+    Err local;
     if (!err) err = &local;
     TRY(steps_path(final, s->run_dir, s->step, err));
     TRY(steps_dir(dir, s->run_dir, err));
@@ -168,7 +168,8 @@ Status ckpt_verify(const char *step_dir, bool full, Err *err)
 
 static Status set_aside(const char *run_dir, int64_t step, Err *err)
 {
-    char dir[PATH_CAP], from[PATH_CAP], to[PATH_CAP], name[STEPS_NAME_CAP], aside[STEPS_NAME_CAP + 8];
+    char dir[PATH_CAP], from[PATH_CAP], to[PATH_CAP], name[STEPS_NAME_CAP],
+        aside[STEPS_NAME_CAP + 8];
     steps_name(name, step);
     snprintf(aside, sizeof aside, "aside-%s", name);
     TRY(steps_dir(dir, run_dir, err));
@@ -180,9 +181,9 @@ static Status set_aside(const char *run_dir, int64_t step, Err *err)
 
 Status ckpt_set_aside(const char *run_dir, int64_t step, int *n, Err *err)
 {
-    Steps   all;
+    Steps all;
     int64_t best = -1;
-    *n           = 0;
+    *n = 0;
     TRY(steps_list(&all, run_dir, err));
     Status s = ERR_NONE;
     for (int i = 0; i < all.n && s == ERR_NONE; i++) {
@@ -202,7 +203,7 @@ Status ckpt_set_aside(const char *run_dir, int64_t step, int *n, Err *err)
 
 Status ckpt_clean(const char *run_dir, Err *err)
 {
-    char     dir[PATH_CAP];
+    char dir[PATH_CAP];
     FileList l;
     TRY(steps_dir(dir, run_dir, err));
     if (!file_is_dir(dir)) return ERR_NONE;

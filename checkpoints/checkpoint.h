@@ -21,19 +21,19 @@
 #include "engine/base/file.h"
 
 typedef struct CkptSave { // everything borrowed until the save has ended
-    char          run_dir[PATH_CAP];
-    int64_t       step;
-    HfConfig      config;
-    DType         model_dtype;      // of model.safetensors
-    const Tensor *model;            // engine names
-    int           n_model;
-    const Tensor *trainer;          // names as given, dtypes as they are
-    int           n_trainer;
-    const char   *trainer_json;     // text of trainer.json
-    char          tokenizer_dir[PATH_CAP]; // its files are copied in; "" for none
-    bool          best;             // point `best` at this step once it is complete
-    int64_t       keep;             // newest complete steps to keep; 0 = all
-    int64_t       keep_every;       // and every step divisible by this; 0 = none
+    char run_dir[PATH_CAP];
+    int64_t step;
+    HfConfig config;
+    DType model_dtype;   // of model.safetensors
+    const Tensor *model; // engine names
+    int n_model;
+    const Tensor *trainer; // names as given, dtypes as they are
+    int n_trainer;
+    const char *trainer_json;     // text of trainer.json
+    char tokenizer_dir[PATH_CAP]; // its files are copied in; "" for none
+    bool best;                    // point `best` at this step once it is complete
+    int64_t keep;                 // newest complete steps to keep; 0 = all
+    int64_t keep_every;           // and every step divisible by this; 0 = none
 } CkptSave;
 
 typedef struct CkptWriter CkptWriter; // one background save at a time
@@ -47,8 +47,8 @@ LT_MUST_CHECK Status ckpt_save(const CkptSave *s, Err *err);
 LT_MUST_CHECK Status ckpt_writer_open(CkptWriter **w, Err *err);
 LT_MUST_CHECK Status ckpt_writer_start(CkptWriter *w, const CkptSave *s, Err *err);
 LT_MUST_CHECK Status ckpt_writer_wait(CkptWriter *w, Err *err); // the error of the last save
-bool                 ckpt_writer_busy(CkptWriter *w);           // is a save still running?
-void                 ckpt_writer_close(CkptWriter *w);          // waits; NULL is fine
+bool ckpt_writer_busy(CkptWriter *w);                           // is a save still running?
+void ckpt_writer_close(CkptWriter *w);                          // waits; NULL is fine
 
 // Resolve what a user may name: a run folder (`which` NULL: its newest complete step; "best"; or a
 // step folder's name), a step folder, or any Hugging Face folder. Damaged steps are skipped with a

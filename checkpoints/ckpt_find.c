@@ -29,13 +29,13 @@ Status ckpt_newest(const char *run_dir, char out_dir[PATH_CAP], int64_t *step, b
     Status s = ERR_NONE;
     for (int i = all.n - 1; i >= 0 && s == ERR_NONE && !*found; i--) {
         char dir[PATH_CAP];
-        Err  why;
+        Err why;
         s = steps_path(dir, run_dir, all.step[i], err);
         if (s != ERR_NONE) break;
         const Status whole = ckpt_verify(dir, true, &why);
         if (whole == ERR_NONE) {
             memcpy(out_dir, dir, sizeof dir);
-            *step  = all.step[i];
+            *step = all.step[i];
             *found = true;
         } else if (whole == ERR_NOMEM) {
             s = err_set(err, whole, "%s", why.text);
@@ -87,13 +87,13 @@ static int64_t step_of(const char *dir)
 {
     int64_t step = -1;
     if (steps_parse(path_base(dir), &step)) return step;
-    char    path[PATH_CAP];
+    char path[PATH_CAP];
     json_t *root = NULL;
     if (path_join(path, dir, "trainer.json", NULL) != ERR_NONE) return -1;
     if (!file_exists(path) || json_read_object(&root, path, TRAINER_JSON_MAX, NULL) != ERR_NONE)
         return -1;
     const json_t *j = json_object_get(root, "step");
-    step            = json_is_integer(j) ? json_integer_value(j) : -1;
+    step = json_is_integer(j) ? json_integer_value(j) : -1;
     json_decref(root);
     return step;
 }
@@ -162,7 +162,7 @@ static Status check_tensor(const SafeFile *f, Tensor *t, Err *err)
 
 static Status load_tensors(const char *step_dir, Tensor *t, int n, Err *err)
 {
-    char     path[PATH_CAP];
+    char path[PATH_CAP];
     SafeFile f;
     TRY(path_join(path, step_dir, "trainer.safetensors", err));
     TRY(safe_open(&f, path, err));

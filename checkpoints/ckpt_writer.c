@@ -15,13 +15,13 @@
 typedef enum Phase { IDLE, GIVEN, QUIT } Phase;
 
 struct CkptWriter {
-    Thread   thread;
-    Mutex    mutex;
-    Cond     changed;
-    Phase    phase; // below: guarded by mutex, but for `save`, which the thread reads while GIVEN
+    Thread thread;
+    Mutex mutex;
+    Cond changed;
+    Phase phase; // below: guarded by mutex, but for `save`, which the thread reads while GIVEN
     CkptSave save;
-    Status   status; // of the last save
-    Err      err;
+    Status status; // of the last save
+    Err err;
 };
 
 static void *body(void *arg)
@@ -34,12 +34,12 @@ static void *body(void *arg)
             continue;
         }
         mutex_unlock(&w->mutex);
-        Err          err = {0};
-        const Status s   = ckpt_save(&w->save, &err);
+        Err err = {0};
+        const Status s = ckpt_save(&w->save, &err);
         mutex_lock(&w->mutex);
         w->status = s;
-        w->err    = err;
-        w->phase  = IDLE;
+        w->err = err;
+        w->phase = IDLE;
         cond_broadcast(&w->changed);
     }
     mutex_unlock(&w->mutex);
@@ -55,7 +55,7 @@ static void destroy(CkptWriter *w)
 
 Status ckpt_writer_open(CkptWriter **out, Err *err)
 {
-    *out          = NULL;
+    *out = NULL;
     CkptWriter *w = mem_calloc(1, sizeof *w);
     if (!w) return mem_err(err, sizeof *w, "the checkpoint writer");
     mutex_init(&w->mutex);
@@ -85,7 +85,7 @@ Status ckpt_writer_start(CkptWriter *w, const CkptSave *s, Err *err)
     TRY(ckpt_writer_wait(w, err));
     mutex_lock(&w->mutex);
     ASSERT(w->phase == IDLE, "two threads start saves");
-    w->save  = *s;
+    w->save = *s;
     w->phase = GIVEN;
     cond_broadcast(&w->changed);
     mutex_unlock(&w->mutex);

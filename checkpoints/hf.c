@@ -52,16 +52,22 @@ static Status pair(HfSlot *slot, int n_slot, const HfConfig *c, const Tensor *t,
 }
 
 // A vector is one row.
-static int64_t rows_of(const HfSlot *s) { return s->rank == 2 ? s->shape[0] : 1; }
-static int64_t cols_of(const HfSlot *s) { return s->rank == 2 ? s->shape[1] : s->shape[0]; }
+static int64_t rows_of(const HfSlot *s)
+{
+    return s->rank == 2 ? s->shape[0] : 1;
+}
+static int64_t cols_of(const HfSlot *s)
+{
+    return s->rank == 2 ? s->shape[1] : s->shape[0];
+}
 
 static Status load_matched(const HfFiles *f, const HfConfig *c, const HfSlot *slot, int n,
                            const Tensor *const *given, Err *err)
 {
     const HfEntry **found = mem_calloc((size_t)n, sizeof *found);
     if (!found) return mem_err(err, (size_t)n * sizeof *found, "the list of tensors");
-    Strip  strip = {0};
-    Status s     = hf_files_match(f, c, slot, n, found, err);
+    Strip strip = {0};
+    Status s = hf_files_match(f, c, slot, n, found, err);
     if (s == ERR_NONE) s = strip_init(&strip, err);
     for (int i = 0; i < n && s == ERR_NONE; i++) {
         if (!given[i]) continue;
@@ -81,12 +87,12 @@ static Status load_matched(const HfFiles *f, const HfConfig *c, const HfSlot *sl
 
 Status hf_load(const char *dir, const HfConfig *c, Tensor *t, int n, Err *err)
 {
-    HfSlot *slot   = NULL;
-    int     n_slot = 0;
+    HfSlot *slot = NULL;
+    int n_slot = 0;
     TRY(hf_slots_make(c, &slot, &n_slot, err));
     const Tensor **given = mem_calloc((size_t)n_slot, sizeof *given);
-    HfFiles        f     = {0};
-    Status         s     = given ? ERR_NONE : mem_err(err, 0, "the list of tensors");
+    HfFiles f = {0};
+    Status s = given ? ERR_NONE : mem_err(err, 0, "the list of tensors");
     if (s == ERR_NONE) s = pair(slot, n_slot, c, t, n, given, err);
     if (s == ERR_NONE) s = hf_files_open(&f, dir, err);
     if (s == ERR_NONE) s = load_matched(&f, c, slot, n_slot, given, err);
@@ -97,17 +103,17 @@ Status hf_load(const char *dir, const HfConfig *c, Tensor *t, int n, Err *err)
 }
 
 typedef struct Save {
-    const HfSlot         *slot;
+    const HfSlot *slot;
     const Tensor *const *given;
-    DType                 as;
-    Strip                 strip;
+    DType as;
+    Strip strip;
 } Save;
 
 static Status save_one(void *user, int i, FileWriter *w, Err *err)
 {
-    Save         *s    = user;
+    Save *s = user;
     const HfSlot *slot = &s->slot[i];
-    const Tensor *t    = s->given[i];
+    const Tensor *t = s->given[i];
     const int64_t rows = rows_of(slot), cols = cols_of(slot);
     if (!t)
         return strip_write_zeros(&s->strip, w, (uint64_t)(rows * cols) * dtype_bytes(s->as), err);
@@ -118,11 +124,11 @@ static Status save_slots(const char *dir, Save *save, int n, uint32_t *crc, uint
                          Err *err)
 {
     typedef char Name[HF_NAME_CAP + 16];
-    char         path[PATH_CAP];
+    char path[PATH_CAP];
     TRY(path_join(path, dir, "model.safetensors", err));
-    SafeOut *out  = mem_calloc((size_t)n, sizeof *out);
-    Name    *name = mem_calloc((size_t)n, sizeof *name);
-    Status   s    = out && name ? ERR_NONE : mem_err(err, 0, "the list of tensors");
+    SafeOut *out = mem_calloc((size_t)n, sizeof *out);
+    Name *name = mem_calloc((size_t)n, sizeof *name);
+    Status s = out && name ? ERR_NONE : mem_err(err, 0, "the list of tensors");
     for (int i = 0; i < n && s == ERR_NONE; i++) {
         const HfSlot *slot = &save->slot[i];
         snprintf(name[i], sizeof name[i], "%s%s", slot->on_body ? "transformer." : "", slot->name);
@@ -142,11 +148,11 @@ static Status save_slots(const char *dir, Save *save, int n, uint32_t *crc, uint
 Status hf_save(const char *dir, const HfConfig *c, const Tensor *t, int n, DType as, uint32_t *crc,
                uint64_t *bytes, Err *err)
 {
-    HfSlot *slot   = NULL;
-    int     n_slot = 0;
+    HfSlot *slot = NULL;
+    int n_slot = 0;
     TRY(hf_slots_make(c, &slot, &n_slot, err));
     const Tensor **given = mem_calloc((size_t)n_slot, sizeof *given);
-    Status         s     = given ? ERR_NONE : mem_err(err, 0, "the list of tensors");
+    Status s = given ? ERR_NONE : mem_err(err, 0, "the list of tensors");
     if (s == ERR_NONE) s = pair(slot, n_slot, c, t, n, given, err);
     Save save = {.slot = slot, .given = given, .as = as};
     if (s == ERR_NONE) s = save_slots(dir, &save, n_slot, crc, bytes, err);

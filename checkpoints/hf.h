@@ -30,16 +30,16 @@
 
 // What a config.json says, in lathe's words. The engine turns it into its ModelConfig and back.
 typedef struct HfConfig {
-    char    architecture[64]; // "GPT2LMHeadModel"
-    char    model_type[32];   // "gpt2"
+    char architecture[64];                    // "GPT2LMHeadModel"
+    char model_type[32];                      // "gpt2"
     int64_t n_layer, n_head, n_embd, n_inner; // n_inner: MLP width, 4 n_embd when absent or null
     int64_t n_positions, vocab_size;
-    double  layer_norm_epsilon, initializer_range;
-    double  embd_pdrop, attn_pdrop, resid_pdrop;
-    char    activation[32]; // "gelu_new", "gelu", "relu"
-    bool    tie_word_embeddings;
-    bool    scale_attn_weights;
-    bool    bias; // lathe's own key, true when absent: false = no biases (nanoGPT's bias=False)
+    double layer_norm_epsilon, initializer_range;
+    double embd_pdrop, attn_pdrop, resid_pdrop;
+    char activation[32]; // "gelu_new", "gelu", "relu"
+    bool tie_word_embeddings;
+    bool scale_attn_weights;
+    bool bias; // lathe's own key, true when absent: false = no biases (nanoGPT's bias=False)
     int64_t bos_token_id, eos_token_id; // -1: none
     char dtype[16]; // "float32", "bfloat16", "float16"; from dtype or torch_dtype
 } HfConfig;

@@ -19,7 +19,7 @@ enum { CONFIG_MAX = 16 << 20 };
 
 typedef struct Source {
     const char *path;
-    json_t     *root;
+    json_t *root;
 } Source;
 
 static Status wrong(const Source *s, const char *key, const json_t *j, const char *want, Err *err)
@@ -54,7 +54,7 @@ static Status get_real(const Source *s, const char *key, double min, double belo
                        double *out, Err *err)
 {
     const json_t *j = json_object_get(s->root, key);
-    *out            = absent;
+    *out = absent;
     if (!j) return ERR_NONE;
     if (!json_is_number(j)) return wrong(s, key, j, "a number", err);
     const double v = json_number_value(j);
@@ -68,7 +68,7 @@ static Status get_real(const Source *s, const char *key, double min, double belo
 static Status get_bool(const Source *s, const char *key, bool absent, bool *out, Err *err)
 {
     const json_t *j = json_object_get(s->root, key);
-    *out            = absent;
+    *out = absent;
     if (!j) return ERR_NONE;
     if (!json_is_boolean(j)) return wrong(s, key, j, "true or false", err);
     *out = json_is_true(j);
@@ -81,7 +81,7 @@ static Status get_text(const Source *s, const char *key, const char *absent, cha
     const json_t *j = json_object_get(s->root, key);
     if (j && !json_is_string(j) && !json_is_null(j)) return wrong(s, key, j, "a string", err);
     const char *v = json_is_string(j) ? json_string_value(j) : absent;
-    char        show[JSON_SHOW_CAP];
+    char show[JSON_SHOW_CAP];
     if (strlen(v) >= cap)
         return err_set(err, ERR_FORMAT, "%s: %s is too long: \"%s\"", s->path, key,
                        json_read_show(show, v));
@@ -137,7 +137,7 @@ static Status get_sizes(const Source *s, HfConfig *c, Err *err)
 static Status get_activation(const Source *s, HfConfig *c, Err *err)
 {
     TRY(get_text(s, "activation_function", "gelu_new", c->activation, sizeof c->activation, err));
-    const char *const same[]  = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"}; // one formula
+    const char *const same[] = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"}; // one formula
     const char *const known[] = {"gelu", "relu"};
     for (size_t i = 0; i < LT_COUNT(same); i++) {
         if (strcmp(c->activation, same[i]) != 0) continue;
@@ -178,9 +178,9 @@ static Status get_rest(const Source *s, HfConfig *c, Err *err)
 
 Status hf_config_read(HfConfig *c, const char *dir, Err *err)
 {
-    char   path[PATH_CAP];
+    char path[PATH_CAP];
     Source s = {.path = path};
-    *c       = (HfConfig){0};
+    *c = (HfConfig){0};
     TRY(path_join(path, dir, "config.json", err));
     TRY(json_read_object(&s.root, path, CONFIG_MAX, err));
     Status e = get_architecture(&s, c, err);
@@ -193,8 +193,8 @@ Status hf_config_read(HfConfig *c, const char *dir, Err *err)
 
 static Status put_text(Buf *b, const char *key, const char *value, Err *err)
 {
-    json_t *j    = json_string(value);
-    char   *text = j ? json_dumps(j, JSON_ENCODE_ANY) : NULL;
+    json_t *j = json_string(value);
+    char *text = j ? json_dumps(j, JSON_ENCODE_ANY) : NULL;
     json_decref(j);
     if (!text) return err_set(err, ERR_FORMAT, "config.json: %s cannot be written as text", key);
     const Status s = buf_printf(b, err, "  \"%s\": %s,\n", key, text);

@@ -12,27 +12,30 @@
 #include <string.h>
 
 typedef struct Piece { // a tensor to be written, in the orientation of the file
-    char           name[HF_NAME_CAP + 16];
+    char name[HF_NAME_CAP + 16];
     const HfEntry *source; // NULL: zeros
-    DType          dtype;
-    int            rank;
-    int64_t        shape[2];
-    int            shard;
+    DType dtype;
+    int rank;
+    int64_t shape[2];
+    int shard;
 } Piece;
 
 typedef struct Job {
     const HfConvert *how;
-    HfConfig         config; // of the source, then of the result
-    HfFiles          files;
-    HfSlot          *slot; // of the result
-    int              n;
-    Piece           *piece; // [n]
-    int              shards;
-    Strip            strip;
-    const Piece     *now; // the first piece of the shard being written
+    HfConfig config; // of the source, then of the result
+    HfFiles files;
+    HfSlot *slot; // of the result
+    int n;
+    Piece *piece; // [n]
+    int shards;
+    Strip strip;
+    const Piece *now; // the first piece of the shard being written
 } Job;
 
-static int64_t count_of(const Piece *p) { return p->shape[0] * (p->rank == 2 ? p->shape[1] : 1); }
+static int64_t count_of(const Piece *p)
+{
+    return p->shape[0] * (p->rank == 2 ? p->shape[1] : 1);
+}
 
 static uint64_t bytes_of(const Piece *p)
 {
@@ -43,7 +46,7 @@ static uint64_t bytes_of(const Piece *p)
 static Status check_can_tie(Job *j, Err *err)
 {
     const HfEntry *head = hf_files_find(&j->files, "lm_head.weight");
-    const HfEntry *wte  = hf_files_find(&j->files, "wte.weight");
+    const HfEntry *wte = hf_files_find(&j->files, "wte.weight");
     if (strip_equal(&j->strip, head->e->data, head->e->dtype, wte->e->data, wte->e->dtype,
                     wte->e->shape[0] * wte->e->shape[1]))
         return ERR_NONE;
@@ -56,7 +59,7 @@ static Status check_can_tie(Job *j, Err *err)
 static Status check_source(Job *j, Err *err)
 {
     HfSlot *slot = NULL;
-    int     n    = 0;
+    int n = 0;
     TRY(hf_slots_make(&j->config, &slot, &n, err));
     const HfEntry **found = mem_calloc((size_t)n, sizeof *found);
     Status s = found ? ERR_NONE : mem_err(err, (size_t)n * sizeof *found, "the list of tensors");
@@ -76,8 +79,8 @@ static const HfEntry *source_of(const Job *j, const HfSlot *s)
 static void make_config(Job *j)
 {
     static const char *const names[] = {"float32", "bfloat16", "float16"}; // by DType
-    HfConfig                *c       = &j->config;
-    const HfConvert         *h       = j->how;
+    HfConfig *c = &j->config;
+    const HfConvert *h = j->how;
     if (h->tie != HF_AS_IS) c->tie_word_embeddings = h->tie;
     if (h->vocab_size) c->vocab_size = h->vocab_size;
     if (c->bos_token_id >= c->vocab_size) c->bos_token_id = -1;
@@ -91,17 +94,17 @@ static Status plan(Job *j, Err *err)
     TRY(hf_slots_make(&j->config, &j->slot, &j->n, err));
     j->piece = mem_calloc((size_t)j->n, sizeof *j->piece);
     if (!j->piece) return mem_err(err, (size_t)j->n * sizeof *j->piece, "the list of tensors");
-    const HfEntry *wte  = hf_files_find(&j->files, "wte.weight");
-    uint64_t       fill = 0;
-    j->shards           = 1;
+    const HfEntry *wte = hf_files_find(&j->files, "wte.weight");
+    uint64_t fill = 0;
+    j->shards = 1;
     for (int i = 0; i < j->n; i++) {
         const HfSlot *s = &j->slot[i];
-        Piece        *p = &j->piece[i];
+        Piece *p = &j->piece[i];
         snprintf(p->name, sizeof p->name, "%s%s", s->on_body ? "transformer." : "", s->name);
         p->source = source_of(j, s);
         p->dtype =
             j->how->dtype >= 0 ? (DType)j->how->dtype : (p->source ? p->source : wte)->e->dtype;
-        p->rank   = s->rank;
+        p->rank = s->rank;
         for (int d = 0; d < s->rank; d++)
             p->shape[d] = s->shape[s->transposed ? s->rank - 1 - d : d];
         if (j->how->shard_bytes && fill && fill + bytes_of(p) > j->how->shard_bytes) {
@@ -117,9 +120,9 @@ static Status plan(Job *j, Err *err)
 // Rows that source and result share, then zeros.
 static Status write_piece(void *user, int i, FileWriter *w, Err *err)
 {
-    Job          *j     = user;
-    const Piece  *p     = &j->now[i];
-    int64_t       have  = 0;
+    Job *j = user;
+    const Piece *p = &j->now[i];
+    int64_t have = 0;
     const int64_t total = count_of(p);
     if (p->source) {
         have = 1;
@@ -141,20 +144,20 @@ static void shard_name(const Job *j, int shard, char out[64])
 
 static Status write_shard(Job *j, const char *dir, int first, int n, HfConverted *out, Err *err)
 {
-    char     path[PATH_CAP], name[64];
+    char path[PATH_CAP], name[64];
     uint64_t bytes = 0;
-    SafeOut *o     = mem_calloc((size_t)n, sizeof *o);
+    SafeOut *o = mem_calloc((size_t)n, sizeof *o);
     if (!o) return mem_err(err, (size_t)n * sizeof *o, "the list of tensors");
     for (int i = 0; i < n; i++) {
         const Piece *p = &j->piece[first + i];
-        o[i]           = (SafeOut){.name = p->name, .dtype = p->dtype, .rank = p->rank};
+        o[i] = (SafeOut){.name = p->name, .dtype = p->dtype, .rank = p->rank};
         memcpy(o[i].shape, p->shape, sizeof p->shape);
         out->parameters += count_of(p);
     }
     j->now = &j->piece[first];
     shard_name(j, j->now->shard, name);
     const char *const meta[] = {"format", "pt", NULL};
-    Status            s      = path_join(path, dir, name, err);
+    Status s = path_join(path, dir, name, err);
     if (s == ERR_NONE) s = safe_write_body(path, o, n, meta, write_piece, j, NULL, &bytes, err);
     mem_free(o);
     out->files++;
@@ -194,7 +197,7 @@ static Status write_folder(Job *j, const char *dir, HfConverted *out, Err *err)
         for (n = 1; i + n < j->n && j->piece[i + n].shard == j->piece[i].shard;) n++;
         TRY(write_shard(j, dir, i, n, out, err));
     }
-    Buf    text = {0};
+    Buf text = {0};
     Status s;
     if (j->shards > 1) {
         s = put_index(j, &text, err);
@@ -250,9 +253,9 @@ static Status run(Job *j, HfConverted *out, Err *err)
 Status hf_convert(const HfConvert *h, HfConverted *out, Err *err)
 {
     Job *j = mem_calloc(1, sizeof *j);
-    *out   = (HfConverted){0};
+    *out = (HfConverted){0};
     if (!j) return mem_err(err, sizeof *j, "the conversion");
-    j->how         = h;
+    j->how = h;
     const Status s = run(j, out, err);
     strip_free(&j->strip);
     hf_files_close(&j->files);

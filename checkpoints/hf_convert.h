@@ -11,18 +11,18 @@
 enum { HF_AS_IS = -1 };
 
 typedef struct HfConvert {
-    char     from[PATH_CAP]; // a folder with config.json
-    char     to[PATH_CAP];   // must not exist, or be an empty folder
-    int      dtype;          // DTYPE_F32, DTYPE_BF16, DTYPE_F16; HF_AS_IS
-    int      tie;            // 1: drop a head that equals the embedding; 0: write one; HF_AS_IS
-    int64_t  vocab_size;     // rows of the embedding: more are zeros, fewer are cut; 0: as they are
-    uint64_t shard_bytes;    // tensors in a file, at most (one tensor may be more); 0: one file
+    char from[PATH_CAP];  // a folder with config.json
+    char to[PATH_CAP];    // must not exist, or be an empty folder
+    int dtype;            // DTYPE_F32, DTYPE_BF16, DTYPE_F16; HF_AS_IS
+    int tie;              // 1: drop a head that equals the embedding; 0: write one; HF_AS_IS
+    int64_t vocab_size;   // rows of the embedding: more are zeros, fewer are cut; 0: as they are
+    uint64_t shard_bytes; // tensors in a file, at most (one tensor may be more); 0: one file
 } HfConvert;
 
 typedef struct HfConverted { // what was written
     HfConfig config;
-    int      files, tensors;
-    int64_t  parameters;
+    int files, tensors;
+    int64_t parameters;
     uint64_t bytes;
 } HfConverted;
 

@@ -34,10 +34,10 @@ const HfEntry *hf_files_find(const HfFiles *f, const char *name)
 static const char **shard_names(json_t *map, int *n)
 {
     const char **list = mem_calloc(json_object_size(map), sizeof *list);
-    *n                = 0;
+    *n = 0;
     if (!list) return NULL;
     const char *key;
-    json_t     *value;
+    json_t *value;
     json_object_foreach(map, key, value) list[(*n)++] = json_string_value(value);
     if (*n) qsort((void *)(uintptr_t)list, (size_t)*n, sizeof *list, compare_text);
     int kept = 0;
@@ -53,8 +53,8 @@ static Status check_map(const json_t *map, const char *path, Err *err)
         return err_set(err, ERR_FORMAT, "%s: weight_map is %s, expected an object", path,
                        json_read_kind(map));
     const char *key;
-    json_t     *value;
-    char        a[JSON_SHOW_CAP], b[JSON_SHOW_CAP];
+    json_t *value;
+    char a[JSON_SHOW_CAP], b[JSON_SHOW_CAP];
     if (json_object_size(map) == 0)
         return err_set(err, ERR_FORMAT, "%s: weight_map is empty", path);
     json_object_foreach((json_t *)(uintptr_t)map, key, value)
@@ -96,8 +96,8 @@ static Status collect(HfFiles *f, Err *err)
     if (!f->entry) return mem_err(err, total * sizeof *f->entry, "the list of tensors");
     for (int i = 0; i < f->n_file; i++)
         for (int k = 0; k < f->file[i].n; k++) {
-            const SafeEntry *e    = &f->file[i].entry[k];
-            const char      *name = hf_slots_strip(e->name);
+            const SafeEntry *e = &f->file[i].entry[k];
+            const char *name = hf_slots_strip(e->name);
             if (hf_slots_ignored(name)) continue;
             f->entry[f->n++] = (HfEntry){.name = name, .e = e, .file = &f->file[i]};
         }
@@ -114,12 +114,12 @@ static Status collect(HfFiles *f, Err *err)
 // Index and shards must tell the same story.
 static Status check_index(const HfFiles *f, json_t *map, const char *index, Err *err)
 {
-    char        a[JSON_SHOW_CAP], b[JSON_SHOW_CAP];
+    char a[JSON_SHOW_CAP], b[JSON_SHOW_CAP];
     const char *key;
-    json_t     *value;
+    json_t *value;
     json_object_foreach(map, key, value)
     {
-        const char    *name = hf_slots_strip(key), *shard = json_string_value(value);
+        const char *name = hf_slots_strip(key), *shard = json_string_value(value);
         const HfEntry *h = hf_files_find(f, name);
         if (hf_slots_ignored(name)) continue;
         if (!h || strcmp(h->e->name, key) != 0 || strcmp(path_base(h->file->path), shard) != 0)
@@ -138,10 +138,10 @@ static Status open_index(HfFiles *f, const char *index, Err *err)
 {
     json_t *root = NULL;
     TRY(json_read_object(&root, index, INDEX_MAX, err));
-    json_t      *map  = json_object_get(root, "weight_map");
+    json_t *map = json_object_get(root, "weight_map");
     const char **name = NULL;
-    int          n    = 0;
-    Status       s    = check_map(map, index, err);
+    int n = 0;
+    Status s = check_map(map, index, err);
     if (s == ERR_NONE && !(name = shard_names(map, &n))) s = mem_err(err, 0, "the list of shards");
     if (s == ERR_NONE) s = open_shards(f, name, n, index, err);
     if (s == ERR_NONE) s = collect(f, err);
@@ -202,9 +202,9 @@ static void shape_text(char out[256], const int64_t *shape, int rank)
 
 static Status check_entry(const HfEntry *h, const HfSlot *s, Err *err)
 {
-    char          show[JSON_SHOW_CAP], have[256], want[256];
+    char show[JSON_SHOW_CAP], have[256], want[256];
     const int64_t shape[2] = {s->shape[s->transposed ? 1 : 0], s->shape[s->transposed ? 0 : 1]};
-    bool          same     = h->e->rank == s->rank;
+    bool same = h->e->rank == s->rank;
     for (int i = 0; same && i < s->rank; i++) same = h->e->shape[i] == shape[i];
     json_read_show(show, h->e->name);
     if (!same) {
@@ -224,7 +224,7 @@ static Status check_missing(const HfFiles *f, const HfConfig *c, const HfSlot *s
                             const HfEntry **found, Err *err)
 {
     const HfSlot *first = NULL;
-    int           count = 0;
+    int count = 0;
     for (int i = 0; i < n; i++) {
         if (found[i] || (slot[i].is_bias && !c->bias)) continue;
         if (!first) first = &slot[i];
@@ -249,8 +249,8 @@ static Status check_extra(const HfFiles *f, const HfConfig *c, const HfEntry **f
     if (!used) return mem_err(err, (size_t)f->n, "checking tensors");
     for (int i = 0; i < n; i++)
         if (found[i]) used[found[i] - f->entry] = 1;
-    Status s     = ERR_NONE;
-    int    count = 0, first = -1;
+    Status s = ERR_NONE;
+    int count = 0, first = -1;
     for (int i = 0; i < f->n; i++) {
         if (used[i] || (c->tie_word_embeddings && strcmp(f->entry[i].name, "lm_head.weight") == 0))
             continue;

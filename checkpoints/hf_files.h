@@ -11,24 +11,24 @@
 #include "checkpoints/strip.h"
 
 typedef struct HfEntry {
-    const char      *name; // prefixes stripped; part of the SafeEntry's name
+    const char *name; // prefixes stripped; part of the SafeEntry's name
     const SafeEntry *e;
-    const SafeFile  *file;
+    const SafeFile *file;
 } HfEntry;
 
 typedef struct HfFiles {
-    char      dir[PATH_CAP];
+    char dir[PATH_CAP];
     SafeFile *file;
-    int       n_file;
-    HfEntry  *entry; // sorted by name
-    int       n;
-    bool      sharded;
+    int n_file;
+    HfEntry *entry; // sorted by name
+    int n;
+    bool sharded;
 } HfFiles;
 
 LT_C_BEGIN
 LT_MUST_CHECK Status hf_files_open(HfFiles *f, const char *dir, Err *err);
-void                 hf_files_close(HfFiles *f); // also of a zeroed one
-const HfEntry       *hf_files_find(const HfFiles *f, const char *name); // NULL: not there
+void hf_files_close(HfFiles *f);                                  // also of a zeroed one
+const HfEntry *hf_files_find(const HfFiles *f, const char *name); // NULL: not there
 // found[i] = the entry of slot[i]; NULL only for a bias when c->bias is false.
 LT_MUST_CHECK Status hf_files_match(const HfFiles *f, const HfConfig *c, const HfSlot *slot, int n,
                                     const HfEntry **found, Err *err);

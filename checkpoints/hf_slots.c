@@ -13,8 +13,8 @@ typedef enum Dim { NONE, V, P, C, C3, F } Dim;
 
 typedef struct Rule {
     const char *engine, *name; // '%' is the block's number
-    Dim         shape[2];      // engine orientation; {x, NONE}: a vector
-    bool        transposed;
+    Dim shape[2];              // engine orientation; {x, NONE}: a vector
+    bool transposed;
 } Rule;
 
 static const Rule gpt2_front[] = {
@@ -67,18 +67,18 @@ static void fill(HfSlot *s, const HfConfig *c, const Rule *r, int64_t block)
 {
     numbered(s->engine, r->engine, block);
     numbered(s->name, r->name, block);
-    s->rank       = r->shape[1] == NONE ? 1 : 2;
-    s->shape[0]   = size_of(c, r->shape[0]);
-    s->shape[1]   = size_of(c, r->shape[1]);
+    s->rank = r->shape[1] == NONE ? 1 : 2;
+    s->shape[0] = size_of(c, r->shape[0]);
+    s->shape[1] = size_of(c, r->shape[1]);
     s->transposed = r->transposed;
-    s->is_bias    = strstr(r->name, ".bias") != NULL;
-    s->on_body    = r != &gpt2_head;
+    s->is_bias = strstr(r->name, ".bias") != NULL;
+    s->on_body = r != &gpt2_head;
 }
 
 Status hf_slots_make(const HfConfig *c, HfSlot **out, int *n, Err *err)
 {
     const size_t cap = (size_t)c->n_layer * LT_COUNT(gpt2_block) + 5;
-    *out             = mem_calloc(cap, sizeof **out);
+    *out = mem_calloc(cap, sizeof **out);
     if (!*out) return mem_err(err, cap * sizeof **out, "the list of tensors");
     HfSlot *s = *out;
     for (size_t i = 0; i < LT_COUNT(gpt2_front); i++) fill(s++, c, &gpt2_front[i], 0);

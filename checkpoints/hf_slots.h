@@ -9,13 +9,13 @@
 enum { HF_NAME_CAP = 64 };
 
 typedef struct HfSlot {
-    char    engine[HF_NAME_CAP]; // "block.0.attn.qkv.weight"
-    char    name[HF_NAME_CAP];   // as in the file, prefixes stripped: "h.0.attn.c_attn.weight"
-    int     rank;
-    int64_t shape[2];   // in the engine's orientation
-    bool    transposed; // in the file
-    bool    is_bias;
-    bool    on_body; // written with "transformer." in front
+    char engine[HF_NAME_CAP]; // "block.0.attn.qkv.weight"
+    char name[HF_NAME_CAP];   // as in the file, prefixes stripped: "h.0.attn.c_attn.weight"
+    int rank;
+    int64_t shape[2]; // in the engine's orientation
+    bool transposed;  // in the file
+    bool is_bias;
+    bool on_body; // written with "transformer." in front
 } HfSlot;
 
 LT_C_BEGIN

@@ -22,13 +22,13 @@ Status json_read_text(json_t **out, const char *path, const char *text, size_t b
 Status json_read_object(json_t **out, const char *path, uint64_t limit, Err *err)
 {
     uint64_t bytes = 0;
-    *out           = NULL;
+    *out = NULL;
     TRY(file_size(path, &bytes, err));
     if (bytes > limit)
         return err_set(err, ERR_FORMAT, "%s: %llu bytes; such a file has at most %llu", path,
                        (unsigned long long)bytes, (unsigned long long)limit);
-    Buf    text = {0};
-    Status s    = file_read(path, &text, err);
+    Buf text = {0};
+    Status s = file_read(path, &text, err);
     if (s == ERR_NONE && text.len == 0) s = err_set(err, ERR_FORMAT, "%s: the file is empty", path);
     if (s == ERR_NONE) s = json_read_text(out, path, text.data, text.len, err);
     buf_free(&text);

@@ -20,7 +20,7 @@ Status manifest_add(Manifest *m, const char *name, uint32_t crc, uint64_t bytes,
                        (int)MANIFEST_FILES_MAX, name);
     ManifestLine *l = &m->line[m->n++];
     snprintf(l->name, sizeof l->name, "%s", name);
-    l->crc   = crc;
+    l->crc = crc;
     l->bytes = bytes;
     return ERR_NONE;
 }
@@ -37,7 +37,7 @@ static Status put_lines(const Manifest *m, Buf *b, Err *err)
 Status manifest_write(const Manifest *m, const char *dir, Err *err)
 {
     char path[PATH_CAP];
-    Buf  b = {0};
+    Buf b = {0};
     TRY(path_join(path, dir, "MANIFEST", err));
     Status s = put_lines(m, &b, err);
     if (s == ERR_NONE) s = file_replace(path, b.data, b.len, err);
@@ -74,7 +74,7 @@ static bool read_number(const char **p, uint64_t *out)
 // "CRC SIZE NAME", all of the line.
 static bool read_line(Manifest *m, const char *line)
 {
-    uint32_t crc   = 0;
+    uint32_t crc = 0;
     uint64_t bytes = 0;
     if (!read_hex(&line, &crc) || !read_number(&line, &bytes)) return false;
     if (!*line || *line == '.' || strchr(line, '/')) return false;
@@ -88,7 +88,7 @@ static Status parse(Manifest *m, char *text, const char *path, Err *err)
         char *const nl = strchr(line, '\n');
         number++;
         if (!nl) break; // cut short
-        *nl  = 0;
+        *nl = 0;
         next = nl + 1;
         if (number == 1) {
             if (strcmp(line, first_line) == 0) continue;
@@ -106,16 +106,16 @@ static Status parse(Manifest *m, char *text, const char *path, Err *err)
 
 Status manifest_read(Manifest *m, const char *dir, Err *err)
 {
-    char     path[PATH_CAP];
+    char path[PATH_CAP];
     uint64_t bytes = 0;
-    m->n           = 0;
+    m->n = 0;
     TRY(path_join(path, dir, "MANIFEST", err));
     if (!file_exists(path))
         return err_set(err, ERR_FORMAT, "%s: MANIFEST is missing: the save did not finish", dir);
     TRY(file_size(path, &bytes, err));
     if (bytes > TEXT_MAX) return err_set(err, ERR_FORMAT, "%s: too large for a MANIFEST", path);
-    Buf    text = {0};
-    Status s    = file_read(path, &text, err);
+    Buf text = {0};
+    Status s = file_read(path, &text, err);
     if (s == ERR_NONE) s = parse(m, text.data, path, err);
     buf_free(&text);
     return s;
@@ -123,9 +123,9 @@ Status manifest_read(Manifest *m, const char *dir, Err *err)
 
 static Status check_line(const ManifestLine *l, const char *dir, bool full, Err *err)
 {
-    char     path[PATH_CAP];
+    char path[PATH_CAP];
     uint64_t bytes = 0;
-    uint32_t crc   = 0;
+    uint32_t crc = 0;
     TRY(path_join(path, dir, l->name, err));
     if (!file_exists(path)) return err_set(err, ERR_FORMAT, "%s is missing", path);
     TRY(file_size(path, &bytes, err));

@@ -18,14 +18,14 @@
 enum { MANIFEST_NAME_CAP = 256, MANIFEST_FILES_MAX = 64 };
 
 typedef struct ManifestLine {
-    char     name[MANIFEST_NAME_CAP];
+    char name[MANIFEST_NAME_CAP];
     uint64_t bytes;
     uint32_t crc;
 } ManifestLine;
 
 typedef struct Manifest {
     ManifestLine line[MANIFEST_FILES_MAX];
-    int          n;
+    int n;
 } Manifest;
 
 LT_C_BEGIN

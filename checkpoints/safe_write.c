@@ -89,13 +89,13 @@ static int *make_order(const SafeOut *o, int n)
 static Status write_all(FileWriter *w, const SafeOut *o, const int *order, int n,
                         const char *const *meta, SafeBody body, void *user, Err *err)
 {
-    Buf    head = {0};
-    Status s    = put_header(&head, o, order, n, meta, err);
+    Buf head = {0};
+    Status s = put_header(&head, o, order, n, meta, err);
     if (s == ERR_NONE) s = file_write(w, head.data, head.len, err);
     buf_free(&head);
     for (int k = 0; k < n && s == ERR_NONE; k++) {
         const uint64_t before = w->written;
-        s                     = body(user, order[k], w, err);
+        s = body(user, order[k], w, err);
         ASSERT(s != ERR_NONE || w->written - before == out_bytes(&o[order[k]]),
                "%s: %s wrote %" PRIu64 " bytes of %" PRIu64, w->path, o[order[k]].name,
                w->written - before, out_bytes(&o[order[k]]));
@@ -109,7 +109,7 @@ Status safe_write_body(const char *path, const SafeOut *o, int n, const char *co
     int *order = make_order(o, n);
     if (!order) return mem_err(err, (size_t)n * sizeof *order, path);
     FileWriter w;
-    Status     s = file_create(&w, path, err);
+    Status s = file_create(&w, path, err);
     if (s == ERR_NONE) {
         s = write_all(&w, o, order, n, meta, body, user, err);
         if (s == ERR_NONE)
@@ -124,14 +124,14 @@ Status safe_write_body(const char *path, const SafeOut *o, int n, const char *co
 }
 
 typedef struct Given {
-    const Tensor  *t;
+    const Tensor *t;
     const SafeOut *o;
-    Strip          strip;
+    Strip strip;
 } Given;
 
 static Status write_given(void *user, int i, FileWriter *w, Err *err)
 {
-    Given        *g = user;
+    Given *g = user;
     const Tensor *t = &g->t[i];
     return strip_write(&g->strip, w, t->data, t->dtype, g->o[i].dtype, 1, tensor_count(t), false,
                        err);
@@ -147,7 +147,7 @@ Status safe_write(const char *path, const Tensor *t, int n, int as, const char *
             .name = t[i].name, .dtype = as < 0 ? t[i].dtype : (DType)as, .rank = t[i].rank};
         for (int d = 0; d < t[i].rank; d++) o[i].shape[d] = t[i].shape[d];
     }
-    Given  g = {.t = t, .o = o};
+    Given g = {.t = t, .o = o};
     Status s = strip_init(&g.strip, err);
     if (s == ERR_NONE) s = safe_write_body(path, o, n, meta, write_given, &g, crc, bytes, err);
     strip_free(&g.strip);

@@ -25,26 +25,26 @@ enum { HEADER_MAX = 100 * 1000 * 1000 }; // the limit of the reference implement
 // (masks of GPT-2 are BOOL in some) as long as nobody wants their values.
 static const struct {
     const char *name;
-    DType       dtype;
-    uint64_t    bytes;
+    DType dtype;
+    uint64_t bytes;
 } types[] = {
-    {"F32", DTYPE_F32, 4},        {"BF16", DTYPE_BF16, 2},      {"F16", DTYPE_F16, 2},
-    {"F8_E4M3", DTYPE_E4M3, 1},   {"F8_E5M2", DTYPE_E5M2, 1},   {"U8", DTYPE_U8, 1},
-    {"U16", DTYPE_U16, 2},        {"I32", DTYPE_I32, 4},        {"I64", DTYPE_I64, 8},
-    {"BOOL", DTYPE_COUNT, 1},     {"I8", DTYPE_COUNT, 1},       {"I16", DTYPE_COUNT, 2},
-    {"U32", DTYPE_COUNT, 4},      {"U64", DTYPE_COUNT, 8},      {"F64", DTYPE_COUNT, 8},
-    {"F8_E8M0", DTYPE_COUNT, 1},  {"C64", DTYPE_COUNT, 8},
+    {"F32", DTYPE_F32, 4},       {"BF16", DTYPE_BF16, 2},    {"F16", DTYPE_F16, 2},
+    {"F8_E4M3", DTYPE_E4M3, 1},  {"F8_E5M2", DTYPE_E5M2, 1}, {"U8", DTYPE_U8, 1},
+    {"U16", DTYPE_U16, 2},       {"I32", DTYPE_I32, 4},      {"I64", DTYPE_I64, 8},
+    {"BOOL", DTYPE_COUNT, 1},    {"I8", DTYPE_COUNT, 1},     {"I16", DTYPE_COUNT, 2},
+    {"U32", DTYPE_COUNT, 4},     {"U64", DTYPE_COUNT, 8},    {"F64", DTYPE_COUNT, 8},
+    {"F8_E8M0", DTYPE_COUNT, 1}, {"C64", DTYPE_COUNT, 8},
 };
 
 typedef struct Span { // where an entry says its bytes are; sorted together with the entries
     SafeEntry e;
-    uint64_t  begin, end;
+    uint64_t begin, end;
 } Span;
 
 typedef struct Reader {
     SafeFile *f;
-    Span     *span;
-    uint64_t  data_bytes;
+    Span *span;
+    uint64_t data_bytes;
 } Reader;
 
 static Status bad(const SafeFile *f, const char *name, Err *err, const char *what)
@@ -61,7 +61,7 @@ static Status read_dtype(const SafeFile *f, SafeEntry *e, const json_t *j, uint6
     for (size_t i = 0; i < LT_COUNT(types); i++) {
         if (strcmp(s, types[i].name) != 0) continue;
         e->dtype = types[i].dtype;
-        *size    = types[i].bytes;
+        *size = types[i].bytes;
         snprintf(e->type, sizeof e->type, "%s", s);
         return ERR_NONE;
     }
@@ -75,8 +75,8 @@ static Status read_shape(const SafeFile *f, SafeEntry *e, const json_t *j, uint6
     if (!json_is_array(j)) return bad(f, e->name, err, "shape is missing or not an array");
     if (json_array_size(j) > SAFE_RANK_MAX)
         return bad(f, e->name, err, "shape has more than 8 dimensions");
-    e->rank    = (int)json_array_size(j);
-    e->bytes   = size;
+    e->rank = (int)json_array_size(j);
+    e->bytes = size;
     bool empty = false;
     for (int i = 0; i < e->rank; i++) {
         const json_t *d = json_array_get(j, (size_t)i);
@@ -97,14 +97,14 @@ static Status read_shape(const SafeFile *f, SafeEntry *e, const json_t *j, uint6
 
 static Status read_offsets(const Reader *r, Span *s, const json_t *j, Err *err)
 {
-    const char   *name = s->e.name;
+    const char *name = s->e.name;
     const json_t *b = json_array_get(j, 0), *e = json_array_get(j, 1);
     if (json_array_size(j) != 2 || !json_is_integer(b) || !json_is_integer(e))
         return bad(r->f, name, err, "data_offsets is missing or not two integers");
     if (json_integer_value(b) < 0 || json_integer_value(e) < json_integer_value(b))
         return bad(r->f, name, err, "data_offsets are negative or in the wrong order");
     s->begin = (uint64_t)json_integer_value(b);
-    s->end   = (uint64_t)json_integer_value(e);
+    s->end = (uint64_t)json_integer_value(e);
     char what[192];
     if (s->end > r->data_bytes) {
         snprintf(what, sizeof what,
@@ -129,18 +129,18 @@ static Status read_meta(SafeFile *f, const json_t *j, Err *err)
         return err_set(err, ERR_FORMAT, "%s: __metadata__ is %s, expected an object", f->path,
                        json_read_kind(j));
     const size_t n = json_object_size(j);
-    f->meta_key    = mem_calloc(n, sizeof *f->meta_key);
-    f->meta_value  = mem_calloc(n, sizeof *f->meta_value);
+    f->meta_key = mem_calloc(n, sizeof *f->meta_key);
+    f->meta_value = mem_calloc(n, sizeof *f->meta_value);
     if (!f->meta_key || !f->meta_value) return mem_err(err, n * sizeof *f->meta_key, f->path);
     const char *key;
-    json_t     *value;
+    json_t *value;
     json_object_foreach((json_t *)(uintptr_t)j, key, value)
     {
         if (!json_is_string(value))
             return err_set(err, ERR_FORMAT, "%s: __metadata__ holds %s, expected strings", f->path,
                            json_read_kind(value));
-        const int i      = f->n_meta++;
-        f->meta_key[i]   = mem_strdup(key);
+        const int i = f->n_meta++;
+        f->meta_key[i] = mem_strdup(key);
         f->meta_value[i] = mem_strdup(json_string_value(value));
         if (!f->meta_key[i] || !f->meta_value[i]) return mem_err(err, strlen(key), f->path);
     }
@@ -149,7 +149,7 @@ static Status read_meta(SafeFile *f, const json_t *j, Err *err)
 
 static Status read_entry(Reader *r, int i, const char *name, const json_t *j, Err *err)
 {
-    Span *s   = &r->span[i];
+    Span *s = &r->span[i];
     s->e.name = mem_strdup(name);
     if (!s->e.name) return mem_err(err, strlen(name) + 1, r->f->path);
     if (!json_is_object(j)) return bad(r->f, name, err, "described by what is not an object");
@@ -170,7 +170,7 @@ static int by_offset(const void *a, const void *b)
 static Status check_spans(const Reader *r, int n, Err *err)
 {
     uint64_t at = 0;
-    char     show[JSON_SHOW_CAP], what[256];
+    char show[JSON_SHOW_CAP], what[256];
     for (int i = 0; i < n; i++) {
         const Span *s = &r->span[i];
         if (s->begin != at) {
@@ -193,15 +193,15 @@ static Status read_header(Reader *r, const json_t *root, Err *err)
     if (!json_is_object(root))
         return err_set(err, ERR_FORMAT, "%s: the header is %s, expected an object", r->f->path,
                        json_read_kind(root));
-    SafeFile    *f   = r->f;
+    SafeFile *f = r->f;
     const size_t cap = json_object_size(root);
-    r->span          = mem_calloc(cap, sizeof *r->span);
-    f->entry         = mem_calloc(cap, sizeof *f->entry);
+    r->span = mem_calloc(cap, sizeof *r->span);
+    f->entry = mem_calloc(cap, sizeof *f->entry);
     if (!r->span || !f->entry) return mem_err(err, cap * sizeof *r->span, f->path);
-    int         n = 0;
-    Status      s = ERR_NONE;
+    int n = 0;
+    Status s = ERR_NONE;
     const char *key;
-    json_t     *value;
+    json_t *value;
     json_object_foreach((json_t *)(uintptr_t)root, key, value)
     {
         if (strcmp(key, "__metadata__") == 0)
@@ -234,7 +234,7 @@ static Status open_mapped(SafeFile *f, Err *err)
                        f->path, header, (int)HEADER_MAX);
     json_t *root = NULL;
     TRY(json_read_text(&root, f->path, (const char *)f->map.data + 8, (size_t)header, err));
-    Reader       r = {.f = f, .data_bytes = f->map.size - 8 - header};
+    Reader r = {.f = f, .data_bytes = f->map.size - 8 - header};
     const Status s = read_header(&r, root, err);
     mem_free(r.span);
     json_decref(root);

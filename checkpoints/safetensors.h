@@ -15,30 +15,30 @@
 
 enum { SAFE_RANK_MAX = 8, SAFE_TYPE_CAP = 12 };
 
-typedef struct SafeEntry { // a tensor in a file
-    char          *name; // owned by the SafeFile
-    DType          dtype; // DTYPE_COUNT: a type of the format that lathe does not compute with
-    char           type[SAFE_TYPE_CAP]; // as the file spells it: "BF16", "BOOL"
-    int            rank;
-    int64_t        shape[SAFE_RANK_MAX];
+typedef struct SafeEntry {    // a tensor in a file
+    char *name;               // owned by the SafeFile
+    DType dtype;              // DTYPE_COUNT: a type of the format that lathe does not compute with
+    char type[SAFE_TYPE_CAP]; // as the file spells it: "BF16", "BOOL"
+    int rank;
+    int64_t shape[SAFE_RANK_MAX];
     const uint8_t *data; // in the map; alignment is not promised
-    uint64_t       bytes;
+    uint64_t bytes;
 } SafeEntry;
 
 typedef struct SafeFile {
-    char       path[PATH_CAP];
-    FileMap    map;
+    char path[PATH_CAP];
+    FileMap map;
     SafeEntry *entry; // in the order of their data
-    int        n;
-    char     **meta_key, **meta_value; // of __metadata__
-    int        n_meta;
+    int n;
+    char **meta_key, **meta_value; // of __metadata__
+    int n_meta;
 } SafeFile;
 
 typedef struct SafeOut { // a tensor to be written
     const char *name;
-    DType       dtype;
-    int         rank;
-    int64_t     shape[SAFE_RANK_MAX];
+    DType dtype;
+    int rank;
+    int64_t shape[SAFE_RANK_MAX];
 } SafeOut;
 
 // Writes exactly the bytes of tensor i.
@@ -46,9 +46,9 @@ typedef Status (*SafeBody)(void *user, int i, FileWriter *w, Err *err);
 
 LT_C_BEGIN
 LT_MUST_CHECK Status safe_open(SafeFile *f, const char *path, Err *err);
-const SafeEntry     *safe_find(const SafeFile *f, const char *name); // NULL: not there
-const char          *safe_meta(const SafeFile *f, const char *key);  // NULL: not there
-void                 safe_close(SafeFile *f);                        // also of a zeroed one
+const SafeEntry *safe_find(const SafeFile *f, const char *name); // NULL: not there
+const char *safe_meta(const SafeFile *f, const char *key);       // NULL: not there
+void safe_close(SafeFile *f);                                    // also of a zeroed one
 
 // Write tensors (names and shapes as given) with string metadata, atomically. A tensor whose
 // `dtype` differs from `as` is converted while it is written (f32, bf16, f16); `as` < 0: as it is.

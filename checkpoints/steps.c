@@ -22,8 +22,8 @@ bool steps_parse(const char *name, int64_t *step)
 {
     if (strncmp(name, prefix, sizeof prefix - 1) != 0) return false;
     const char *p = name + sizeof prefix - 1;
-    int64_t     v = 0;
-    int         n = 0;
+    int64_t v = 0;
+    int n = 0;
     for (; p[n] >= '0' && p[n] <= '9'; n++) {
         if (n == 18) return false;
         v = v * 10 + (p[n] - '0');
@@ -57,13 +57,13 @@ static int ascending(const void *a, const void *b)
 
 Status steps_list(Steps *s, const char *run_dir, Err *err)
 {
-    char     dir[PATH_CAP];
+    char dir[PATH_CAP];
     FileList l;
     *s = (Steps){0};
     TRY(steps_dir(dir, run_dir, err));
     if (!file_is_dir(dir)) return ERR_NONE;
     TRY(file_list(dir, &l, err));
-    s->step  = mem_calloc((size_t)l.n, sizeof *s->step);
+    s->step = mem_calloc((size_t)l.n, sizeof *s->step);
     Status e =
         s->step ? ERR_NONE : mem_err(err, (size_t)l.n * sizeof *s->step, "the list of steps");
     for (int i = 0; i < l.n && e == ERR_NONE; i++)
@@ -94,12 +94,12 @@ Status steps_best(const char *run_dir, int64_t *step, Err *err)
     if (!file_exists(path)) return ERR_NONE;
     uint64_t bytes = 0;
     TRY(file_size(path, &bytes, err));
-    Buf    text = {0};
-    Status s    = bytes > 256 ? ERR_NONE : file_read(path, &text, err);
-    bool   good = false;
+    Buf text = {0};
+    Status s = bytes > 256 ? ERR_NONE : file_read(path, &text, err);
+    bool good = false;
     if (s == ERR_NONE && text.data) {
         text.data[strcspn(text.data, "\n")] = 0;
-        good                                = steps_parse(text.data, step);
+        good = steps_parse(text.data, step);
     }
     if (s == ERR_NONE && !good) s = err_set(err, ERR_FORMAT, "%s: does not name a step", path);
     buf_free(&text);

@@ -9,7 +9,7 @@
 
 typedef struct Steps { // numbers of the step folders, ascending
     int64_t *step;
-    int      n;
+    int n;
 } Steps;
 
 enum { STEPS_NAME_CAP = 40 };
@@ -22,7 +22,7 @@ LT_MUST_CHECK Status steps_dir(char out[PATH_CAP], const char *run_dir,
 LT_MUST_CHECK Status steps_path(char out[PATH_CAP], const char *run_dir, int64_t step, Err *err);
 // Empty when the run has no checkpoints folder.
 LT_MUST_CHECK Status steps_list(Steps *s, const char *run_dir, Err *err);
-void                 steps_free(Steps *s);
+void steps_free(Steps *s);
 // What `best` names; -1 when it is absent. A line that names no step is ERR_FORMAT.
 LT_MUST_CHECK Status steps_best(const char *run_dir, int64_t *step, Err *err);
 LT_MUST_CHECK Status steps_set_best(const char *run_dir, int64_t step, Err *err);

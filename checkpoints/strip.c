@@ -28,7 +28,7 @@ void strip_free(Strip *s)
     static void NAME(void *dst_, int64_t dst_step, const void *src_, int64_t src_step, int64_t n,  \
                      int64_t m)                                                                    \
     {                                                                                              \
-        unsigned char       *dst = dst_;                                                           \
+        unsigned char *dst = dst_;                                                                 \
         const unsigned char *src = src_;                                                           \
         for (int64_t i0 = 0; i0 < n; i0 += TILE)                                                   \
             for (int64_t j0 = 0; j0 < m; j0 += TILE)                                               \
@@ -79,7 +79,7 @@ Status strip_write(Strip *s, FileWriter *w, const void *src, DType from, DType t
     for (int64_t j = 0; j < cols; j += tall) {
         const int64_t m = LT_MIN(cols - j, tall);
         for (int64_t i = 0; i < rows; i += piece) {
-            const int64_t  n  = LT_MIN(rows - i, piece);
+            const int64_t n = LT_MIN(rows - i, piece);
             const uint8_t *at = (const uint8_t *)src + (size_t)(i * cols + j) * dtype_bytes(from);
             transpose(from, s->a, n, at, cols, m, n);
             void *out = s->a;
@@ -122,8 +122,8 @@ void strip_read(Strip *s, void *dst, DType to, const uint8_t *src, DType from, i
     if (!transposed) {
         const int64_t n = rows * cols;
         for (int64_t i = 0; i < n; i += STRIP_ELEMENTS) {
-            const int64_t k  = LT_MIN(n - i, STRIP_ELEMENTS);
-            const void   *in = fetch(s->a, s->b, src + (size_t)i * dtype_bytes(from), from, to, k);
+            const int64_t k = LT_MIN(n - i, STRIP_ELEMENTS);
+            const void *in = fetch(s->a, s->b, src + (size_t)i * dtype_bytes(from), from, to, k);
             memcpy((uint8_t *)dst + (size_t)i * bytes, in, (size_t)k * bytes);
         }
         return;
@@ -132,9 +132,9 @@ void strip_read(Strip *s, void *dst, DType to, const uint8_t *src, DType from, i
     for (int64_t j = 0; j < cols; j += tall) {
         const int64_t m = LT_MIN(cols - j, tall);
         for (int64_t i = 0; i < rows; i += piece) {
-            const int64_t n  = LT_MIN(rows - i, piece);
-            const void   *in = fetch(s->a, s->b, src + (size_t)(j * rows + i) * dtype_bytes(from),
-                                     from, to, m * n);
+            const int64_t n = LT_MIN(rows - i, piece);
+            const void *in = fetch(s->a, s->b, src + (size_t)(j * rows + i) * dtype_bytes(from),
+                                   from, to, m * n);
             transpose(to, (uint8_t *)dst + (size_t)(i * cols + j) * bytes, cols, in, n, n, m);
         }
     }
@@ -152,8 +152,8 @@ bool strip_equal(Strip *s, const uint8_t *x, DType xt, const uint8_t *y, DType y
     if (xt == yt) return memcmp(x, y, (size_t)n * dtype_bytes(xt)) == 0;
     for (int64_t i = 0; i < n; i += STRIP_ELEMENTS) {
         const int64_t k = LT_MIN(n - i, STRIP_ELEMENTS);
-        const float  *p = fetch_f32(s->a, x + (size_t)i * dtype_bytes(xt), xt, k);
-        const float  *q = fetch_f32(s->b, y + (size_t)i * dtype_bytes(yt), yt, k);
+        const float *p = fetch_f32(s->a, x + (size_t)i * dtype_bytes(xt), xt, k);
+        const float *q = fetch_f32(s->b, y + (size_t)i * dtype_bytes(yt), yt, k);
         if (memcmp(p, q, (size_t)k * sizeof *p) != 0) return false;
     }
     return true;
@@ -163,7 +163,7 @@ bool strip_is_zero(Strip *s, const uint8_t *x, DType t, int64_t n)
 {
     for (int64_t i = 0; i < n; i += STRIP_ELEMENTS) {
         const int64_t k = LT_MIN(n - i, STRIP_ELEMENTS);
-        const float  *p = fetch_f32(s->a, x + (size_t)i * dtype_bytes(t), t, k);
+        const float *p = fetch_f32(s->a, x + (size_t)i * dtype_bytes(t), t, k);
         for (int64_t j = 0; j < k; j++)
             if (p[j] != 0) return false;
     }

@@ -26,7 +26,7 @@ typedef struct Strip { // working memory: two blocks of STRIP_BYTES
 
 LT_C_BEGIN
 LT_MUST_CHECK Status strip_init(Strip *s, Err *err);
-void                 strip_free(Strip *s); // also of a zeroed one
+void strip_free(Strip *s); // also of a zeroed one
 // Write src [rows, cols] of type `from` as `to`; transposed: as [cols, rows]. Types that differ
 // must be f32, bf16 or f16.
 LT_MUST_CHECK Status strip_write(Strip *s, FileWriter *w, const void *src, DType from, DType to,

@@ -8,11 +8,11 @@
 enum { TENSOR_NAME_CAP = 256, TENSOR_RANK_MAX = 4 };
 
 typedef struct Tensor {
-    char    name[TENSOR_NAME_CAP]; // the engine's name: "block.0.attn.qkv.weight"
-    DType   dtype;
-    int     rank;
+    char name[TENSOR_NAME_CAP]; // the engine's name: "block.0.attn.qkv.weight"
+    DType dtype;
+    int rank;
     int64_t shape[TENSOR_RANK_MAX];
-    void   *data; // row-major, borrowed
+    void *data; // row-major, borrowed
 } Tensor;
 
 static inline int64_t tensor_count(const Tensor *t)

@@ -6,17 +6,24 @@
 #include <string.h>
 
 static const char *const names[] = {
-    "tokenizer.json",    "tokenizer_config.json",  "special_tokens_map.json",
-    "added_tokens.json", "vocab.json",             "merges.txt",
-    "vocab.txt",         "generation_config.json", "chat_template.jinja",
-    "encoder.json",      "vocab.bpe",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "generation_config.json",
+    "chat_template.jinja",
+    "encoder.json",
+    "vocab.bpe",
 };
 
 // Rank files have names of their own: anything.tiktoken.
 static bool is_rank_file(const char *name)
 {
     static const char end[] = ".tiktoken";
-    const size_t      n     = strlen(name);
+    const size_t n = strlen(name);
     return n > sizeof end - 1 && name[0] != '.' && strcmp(name + n - (sizeof end - 1), end) == 0;
 }
 
@@ -32,7 +39,7 @@ static Status copy_file(const char *to, const char *from, uint32_t *crc, uint64_
     FileMap map;
     TRY(file_map(from, &map, err));
     FileWriter w;
-    Status     s = file_create(&w, to, err);
+    Status s = file_create(&w, to, err);
     if (s == ERR_NONE) {
         s = file_write(&w, map.data, map.size, err);
         if (s == ERR_NONE)
@@ -42,15 +49,15 @@ static Status copy_file(const char *to, const char *from, uint32_t *crc, uint64_
     }
     file_unmap(&map);
     if (s != ERR_NONE) return s;
-    *crc   = w.crc;
+    *crc = w.crc;
     *bytes = w.written;
     return ERR_NONE;
 }
 
 static Status copy_named(const char *dir, const char *from, const char *name, Manifest *m, Err *err)
 {
-    char     to[PATH_CAP];
-    uint32_t crc   = 0;
+    char to[PATH_CAP];
+    uint32_t crc = 0;
     uint64_t bytes = 0;
     TRY(path_join(to, dir, name, err));
     TRY(copy_file(to, from, &crc, &bytes, err));
@@ -62,8 +69,8 @@ Status tokenizer_files_copy(const char *dir, const char *from, bool optional, Ma
     if (!file_is_dir(from)) return copy_named(dir, from, path_base(from), m, err);
     FileList l;
     TRY(file_list(from, &l, err));
-    Status s     = ERR_NONE;
-    int    count = 0;
+    Status s = ERR_NONE;
+    int count = 0;
     for (int i = 0; i < l.n && s == ERR_NONE; i++) {
         char path[PATH_CAP];
         if (!wanted(l.name[i])) continue;

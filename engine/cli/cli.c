@@ -14,11 +14,11 @@
 #include <string.h>
 
 typedef struct Command {
-    const char   *name;
+    const char *name;
     OptionCommand bit;
-    bool          speaks; // its result is what it writes on stdout: a lost byte is a failure
-    const char   *about;
-    const char   *usage; // one or more lines, each "  lathe ..."
+    bool speaks; // its result is what it writes on stdout: a lost byte is a failure
+    const char *about;
+    const char *usage; // one or more lines, each "  lathe ..."
 } Command;
 
 static const Command commands[] = {
@@ -115,9 +115,9 @@ static Status print_help(const Command *c, Buf *out, Err *err)
 static Status print_version(Buf *out, Err *err)
 {
     const char *names[8];
-    const int   n = cpu_list(names);
-    TRY(buf_printf(out, err, "lathe %s\nbuild: %s, %s, %s\ndevices: cpu (%d CPUs)\n",
-                   LATHE_VERSION, LATHE_BUILD, LATHE_COMPILER, LATHE_SYSTEM, thread_cpus()));
+    const int n = cpu_list(names);
+    TRY(buf_printf(out, err, "lathe %s\nbuild: %s, %s, %s\ndevices: cpu (%d CPUs)\n", LATHE_VERSION,
+                   LATHE_BUILD, LATHE_COMPILER, LATHE_SYSTEM, thread_cpus()));
     TRY(buf_puts(out, "instruction sets:", err));
     for (int i = 0; i < n; i++) TRY(buf_printf(out, err, " %s", names[i]));
     return buf_puts(out, "\n", err);
@@ -164,8 +164,8 @@ static Status command_main(const Command *c, int argc, char **argv, Err *err)
 // not one of these.
 static Status page_main(int argc, char **argv, Buf *page, Err *err)
 {
-    const char    *word = argv[1];
-    const Command *c    = find_command(word);
+    const char *word = argv[1];
+    const Command *c = find_command(word);
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return print_usage(page, err);
     if (strcmp(word, "--version") == 0) return print_version(page, err);
     if (strcmp(word, "options") == 0) return options_markdown(page, err);
@@ -190,14 +190,14 @@ int cli_main(int argc, char **argv)
         return err_exit_code(ERR_USAGE);
     }
     const char *name = "";
-    Status      s    = page_main(argc, argv, &page, &err);
+    Status s = page_main(argc, argv, &page, &err);
     if (s == ERR_NONE && page.len) {
         fwrite(page.data, 1, page.len, stdout);
         s = check_stdout(&err);
     } else if (s == ERR_NONE) {
         const Command *c = find_command(argv[1]);
-        name             = c->name;
-        s                = command_main(c, argc - 2, argv + 2, &err);
+        name = c->name;
+        s = command_main(c, argc - 2, argv + 2, &err);
     }
     buf_free(&page);
     fflush(stdout); // what was said before the error stands before it

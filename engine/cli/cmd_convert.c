@@ -39,9 +39,9 @@ Status cmd_convert(const Options *o, Err *err)
 {
     if (!o->from[0] || !o->to[0])
         return err_set(err, ERR_USAGE, "%s is missing", o->from[0] ? "--to" : "--from");
-    HfConvert h    = {.dtype = HF_AS_IS, .tie = HF_AS_IS};
-    int64_t   step = -1;
-    DType     dtype;
+    HfConvert h = {.dtype = HF_AS_IS, .tie = HF_AS_IS};
+    int64_t step = -1;
+    DType dtype;
     TRY(ckpt_find(o->from, o->which, h.from, &step, err));
     if (strlen(o->to) >= sizeof h.to) return err_set(err, ERR_USAGE, "--to: the path is too long");
     snprintf(h.to, sizeof h.to, "%s", o->to);

@@ -18,7 +18,7 @@ enum { SEPARATOR_CAP = 256 };
 static Status check_options(const Options *o, Err *err)
 {
     static const char hint[] = "lathe data --input=FILE|DIR|- --tokenizer=DIR|FILE --out=DIR";
-    char              missing[64] = "";
+    char missing[64] = "";
     if (!o->input[0]) strcat(missing, " --input");
     if (!o->tokenizer[0]) strcat(missing, " --tokenizer");
     if (!o->out[0]) strcat(missing, " --out");
@@ -30,7 +30,10 @@ static Status check_options(const Options *o, Err *err)
     return s;
 }
 
-static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
 
 static void tell_split(const char *name, const MetaSplit *s)
 {
@@ -63,8 +66,7 @@ static void tell(const DataBuilt *b, const char *out)
     if (b->skipped_files)
         log_note("not read: %" PRId64 " file%s that are neither .txt nor .jsonl, such as %s",
                  b->skipped_files, plural(b->skipped_files), b->first_skipped);
-    if (b->marks)
-        log_note("removed: %" PRId64 " byte order mark%s", b->marks, plural(b->marks));
+    if (b->marks) log_note("removed: %" PRId64 " byte order mark%s", b->marks, plural(b->marks));
     log_note("%s: %s tokenizer of %" PRId64 " ids, fingerprint %016" PRIx64 ", %d-byte tokens, "
              "made in %.1f s",
              out, m->kind, m->vocab_size, m->tokenizer, m->token_bytes, b->seconds);
@@ -76,16 +78,16 @@ Status cmd_data(const Options *o, Err *err)
     TRY(check_options(o, err));
     TRY_CTX(text_unescape(o->data_document_separator, separator, sizeof separator, err), err,
             "reading data.document_separator");
-    const DataBuild how = {.input         = o->input,
-                           .out           = o->out,
-                           .separator     = separator,
-                           .val_fraction  = o->val_fraction,
-                           .shard_tokens  = o->shard_tokens,
+    const DataBuild how = {.input = o->input,
+                           .out = o->out,
+                           .separator = separator,
+                           .val_fraction = o->val_fraction,
+                           .shard_tokens = o->shard_tokens,
                            .allow_special = o->allow_special,
-                           .threads       = o->threads > 0 ? (int)o->threads : thread_cpus()};
+                           .threads = o->threads > 0 ? (int)o->threads : thread_cpus()};
     Tokenizer *t;
     TRY(tokenizer_load(&t, o->tokenizer, o->pattern[0] ? o->pattern : NULL, err));
-    DataBuilt    built;
+    DataBuilt built;
     const Status s = data_build(&how, t, &built, err);
     tokenizer_close(t);
     TRY(s);

@@ -33,7 +33,7 @@ static Status inspect_folder(const char *dir, const char *which, bool verify, Bu
 {
     if (has(dir, "checkpoints")) {
         if (!*which) return inspect_run(dir, verify, out, err);
-        char    step_dir[PATH_CAP];
+        char step_dir[PATH_CAP];
         int64_t step = -1;
         TRY(ckpt_find(dir, which, step_dir, &step, err));
         return inspect_model(step_dir, verify, out, err);
@@ -66,8 +66,8 @@ Status cmd_inspect(const Options *o, Err *err)
 {
     if (o->n_args != 1) return err_set(err, ERR_USAGE, "expected one PATH, got %d", o->n_args);
     const char *path = o->args[0];
-    Buf         out  = {0};
-    Status      s;
+    Buf out = {0};
+    Status s;
     if (!file_exists(path))
         s = err_set(err, ERR_IO, "%s: no such file or folder", path);
     else if (file_is_dir(path))

@@ -18,7 +18,7 @@ enum { B = 4, T = 128, C = 768, H = 12, D = 64, F = 4 * C, V = 50257, VP = 50304
 
 typedef struct Policy {
     const char *name;
-    DType       act, weight, resid;
+    DType act, weight, resid;
 } Policy;
 
 static const Policy policies[] = {
@@ -27,19 +27,38 @@ static const Policy policies[] = {
 };
 
 // An address for a tensor that nobody will touch.
-static void *some(Arena *a) { return arena_alloc(a, 1); }
+static void *some(Arena *a)
+{
+    return arena_alloc(a, 1);
+}
 
 static EmbeddingFwdArgs typical_embedding_fwd(Arena *a, const Policy *p)
 {
-    return (EmbeddingFwdArgs){.out = some(a), .wte = some(a), .wpe = some(a), .token = some(a),
-                              .N = N, .T = T, .C = C, .V = V, .P = T,
-                              .w_dtype = p->weight, .out_dtype = p->resid};
+    return (EmbeddingFwdArgs){.out = some(a),
+                              .wte = some(a),
+                              .wpe = some(a),
+                              .token = some(a),
+                              .N = N,
+                              .T = T,
+                              .C = C,
+                              .V = V,
+                              .P = T,
+                              .w_dtype = p->weight,
+                              .out_dtype = p->resid};
 }
 
 static EmbeddingBwdArgs typical_embedding_bwd(Arena *a, const Policy *p)
 {
-    return (EmbeddingBwdArgs){.dwte = some(a), .dwpe = some(a), .dout = some(a), .token = some(a),
-                              .N = N, .T = T, .C = C, .V = V, .P = T, .dout_dtype = p->resid};
+    return (EmbeddingBwdArgs){.dwte = some(a),
+                              .dwpe = some(a),
+                              .dout = some(a),
+                              .token = some(a),
+                              .N = N,
+                              .T = T,
+                              .C = C,
+                              .V = V,
+                              .P = T,
+                              .dout_dtype = p->resid};
 }
 
 static DropoutArgs typical_dropout(Arena *a, const Policy *p)
@@ -49,39 +68,63 @@ static DropoutArgs typical_dropout(Arena *a, const Policy *p)
 
 static LayernormFwdArgs typical_layernorm_fwd(Arena *a, const Policy *p)
 {
-    return (LayernormFwdArgs){.out       = some(a),
+    return (LayernormFwdArgs){.out = some(a),
                               .resid_out = some(a),
-                              .mean      = some(a),
-                              .rstd      = some(a),
-                              .x         = some(a),
-                              .add       = some(a),
-                              .weight    = some(a),
-                              .bias      = some(a),
-                              .N         = N,
-                              .T         = T,
-                              .C         = C,
-                              .eps       = 1e-5f,
-                              .x_dtype   = p->resid,
+                              .mean = some(a),
+                              .rstd = some(a),
+                              .x = some(a),
+                              .add = some(a),
+                              .weight = some(a),
+                              .bias = some(a),
+                              .N = N,
+                              .T = T,
+                              .C = C,
+                              .eps = 1e-5f,
+                              .x_dtype = p->resid,
                               .add_dtype = p->act,
                               .out_dtype = p->act,
-                              .w_dtype   = p->weight};
+                              .w_dtype = p->weight};
 }
 
 static LayernormBwdArgs typical_layernorm_bwd(Arena *a, const Policy *p)
 {
-    return (LayernormBwdArgs){.dresid = some(a), .dadd = some(a), .dweight = some(a),
-                              .dbias = some(a), .dresid_in = some(a), .dy = some(a), .x = some(a),
-                              .mean = some(a), .rstd = some(a), .weight = some(a),
-                              .N = N, .T = T, .C = C, .dresid_dtype = p->resid,
-                              .dadd_dtype = p->act, .dy_dtype = p->act, .x_dtype = p->resid,
+    return (LayernormBwdArgs){.dresid = some(a),
+                              .dadd = some(a),
+                              .dweight = some(a),
+                              .dbias = some(a),
+                              .dresid_in = some(a),
+                              .dy = some(a),
+                              .x = some(a),
+                              .mean = some(a),
+                              .rstd = some(a),
+                              .weight = some(a),
+                              .N = N,
+                              .T = T,
+                              .C = C,
+                              .dresid_dtype = p->resid,
+                              .dadd_dtype = p->act,
+                              .dy_dtype = p->act,
+                              .x_dtype = p->resid,
                               .w_dtype = p->weight};
 }
 
 static MatmulArgs typical_matmul(Arena *a, const Policy *p)
 {
-    return (MatmulArgs){.C = some(a), .A = some(a), .B = some(a), .bias = some(a), .aux = some(a),
-                        .M = N, .N = F, .K = C, .lda = C, .ldb = C, .ldc = F, .trans_b = true,
-                        .epilogue = MATMUL_GELU, .ab_dtype = p->act, .c_dtype = p->act,
+    return (MatmulArgs){.C = some(a),
+                        .A = some(a),
+                        .B = some(a),
+                        .bias = some(a),
+                        .aux = some(a),
+                        .M = N,
+                        .N = F,
+                        .K = C,
+                        .lda = C,
+                        .ldb = C,
+                        .ldc = F,
+                        .trans_b = true,
+                        .epilogue = MATMUL_GELU,
+                        .ab_dtype = p->act,
+                        .c_dtype = p->act,
                         .bias_dtype = p->weight};
 }
 
@@ -92,27 +135,62 @@ static BiasBwdArgs typical_bias_bwd(Arena *a, const Policy *p)
 
 static AttentionFwdArgs typical_attention_fwd(Arena *a, const Policy *p)
 {
-    return (AttentionFwdArgs){.out = some(a), .lse = some(a), .q = some(a), .k = some(a),
-                              .v = some(a), .B = B, .H = H, .Tq = T, .Tk = T, .D = D,
-                              .q_batch = 3 * T * C, .q_row = 3 * C, .kv_batch = 3 * T * C,
-                              .kv_row = 3 * C, .out_batch = T * C, .out_row = C, .scale = 0.125f,
-                              .mask = {.causal = true}, .dtype = p->act};
+    return (AttentionFwdArgs){.out = some(a),
+                              .lse = some(a),
+                              .q = some(a),
+                              .k = some(a),
+                              .v = some(a),
+                              .B = B,
+                              .H = H,
+                              .Tq = T,
+                              .Tk = T,
+                              .D = D,
+                              .q_batch = 3 * T * C,
+                              .q_row = 3 * C,
+                              .kv_batch = 3 * T * C,
+                              .kv_row = 3 * C,
+                              .out_batch = T * C,
+                              .out_row = C,
+                              .scale = 0.125f,
+                              .mask = {.causal = true},
+                              .dtype = p->act};
 }
 
 static AttentionBwdArgs typical_attention_bwd(Arena *a, const Policy *p)
 {
-    return (AttentionBwdArgs){.dq = some(a), .dk = some(a), .dv = some(a), .dout = some(a),
-                              .out = some(a), .lse = some(a), .q = some(a), .k = some(a),
-                              .v = some(a), .B = B, .H = H, .T = T, .D = D,
-                              .qkv_batch = 3 * T * C, .qkv_row = 3 * C, .out_batch = T * C,
-                              .out_row = C, .scale = 0.125f, .mask = {.causal = true},
+    return (AttentionBwdArgs){.dq = some(a),
+                              .dk = some(a),
+                              .dv = some(a),
+                              .dout = some(a),
+                              .out = some(a),
+                              .lse = some(a),
+                              .q = some(a),
+                              .k = some(a),
+                              .v = some(a),
+                              .B = B,
+                              .H = H,
+                              .T = T,
+                              .D = D,
+                              .qkv_batch = 3 * T * C,
+                              .qkv_row = 3 * C,
+                              .out_batch = T * C,
+                              .out_row = C,
+                              .scale = 0.125f,
+                              .mask = {.causal = true},
                               .dtype = p->act};
 }
 
 static CrossEntropyArgs typical_cross_entropy(Arena *a, const Policy *p)
 {
-    return (CrossEntropyArgs){.loss = some(a), .logits = some(a), .target = some(a), .N = N, .V = V,
-                              .Vp = VP, .grad_scale = 1, .want_grad = true, .dtype = p->act};
+    return (CrossEntropyArgs){.loss = some(a),
+                              .logits = some(a),
+                              .target = some(a),
+                              .N = N,
+                              .V = V,
+                              .Vp = VP,
+                              .grad_scale = 1,
+                              .want_grad = true,
+                              .dtype = p->act};
 }
 
 static SumSquaresArgs typical_sum_squares(Arena *a, const Policy *p)
@@ -123,9 +201,18 @@ static SumSquaresArgs typical_sum_squares(Arena *a, const Policy *p)
 
 static AdamwArgs typical_adamw(Arena *a, const Policy *p)
 {
-    return (AdamwArgs){.w = some(a), .param = p->weight == DTYPE_F32 ? NULL : some(a),
-                       .m = some(a), .v = some(a), .grad = some(a), .n = F * C, .step = 1,
-                       .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .grad_scale = 1,
+    return (AdamwArgs){.w = some(a),
+                       .param = p->weight == DTYPE_F32 ? NULL : some(a),
+                       .m = some(a),
+                       .v = some(a),
+                       .grad = some(a),
+                       .n = F * C,
+                       .step = 1,
+                       .lr = 1e-3,
+                       .beta1 = 0.9,
+                       .beta2 = 0.95,
+                       .eps = 1e-8,
+                       .grad_scale = 1,
                        .param_dtype = p->weight};
 }
 
@@ -190,9 +277,11 @@ static void print_op(const OpCtx *cx, OpId id)
         for (size_t k = 0; k < LT_COUNT(policies); k++) {
             const char *why = "", *used = impl_of(id, cx, &policies[k]);
             const char *impl = ops_impl_name(cx->ops, id, i);
-            const bool  yes  = serves(id, cx, &policies[k], i, &why);
+            const bool yes = serves(id, cx, &policies[k], i, &why);
             printf("  %-12s %-5s %s%s\n", impl, policies[k].name, yes ? "serves" : "refuses: ",
-                   !yes ? why : used && strcmp(used, impl) == 0 ? ", is used" : "");
+                   !yes                              ? why
+                   : used && strcmp(used, impl) == 0 ? ", is used"
+                                                     : "");
         }
     }
 }

@@ -17,7 +17,7 @@ LT_MUST_CHECK Status inspect_run(const char *dir, bool verify, Buf *out, Err *er
 LT_MUST_CHECK Status inspect_model(const char *dir, bool verify, Buf *out, Err *err);
 LT_MUST_CHECK Status inspect_safetensors(const char *path, Buf *out, Err *err);
 LT_MUST_CHECK Status inspect_data(const char *dir, bool verify, Buf *out, Err *err);
-bool                 inspect_is_shard(const char *path); // does it begin as one?
+bool inspect_is_shard(const char *path); // does it begin as one?
 LT_MUST_CHECK Status inspect_shard(const char *path, Buf *out, Err *err);
 LT_MUST_CHECK Status inspect_tokenizer(const char *path, Buf *out, Err *err);
 LT_C_END

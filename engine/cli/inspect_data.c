@@ -33,9 +33,9 @@ static Status check_shard(const char *path, const FileMap *map, int *width, int6
     if (map->size < SHARD_HEADER_BYTES)
         return err_set(err, ERR_FORMAT, "%s: %zu bytes; the header of a token shard alone has %d",
                        path, map->size, (int)SHARD_HEADER_BYTES);
-    const bool    wide    = word(map->data) == SHARD_MAGIC_32;
+    const bool wide = word(map->data) == SHARD_MAGIC_32;
     const int32_t version = word(map->data + 4), want = wide ? SHARD_VERSION_32 : SHARD_VERSION_16;
-    *width  = wide ? 4 : 2;
+    *width = wide ? 4 : 2;
     *tokens = word(map->data + 8);
     if (version != want)
         return err_set(err, ERR_FORMAT, "%s: token shard of version %" PRId32 ", expected %" PRId32,
@@ -51,14 +51,14 @@ static Status check_shard(const char *path, const FileMap *map, int *width, int6
 
 static Status put_shard(const char *path, const FileMap *map, Buf *out, Err *err)
 {
-    int     width  = 2;
+    int width = 2;
     int64_t tokens = 0;
     TRY(check_shard(path, map, &width, &tokens, err));
-    uint32_t       largest = 0;
-    const uint8_t *p       = map->data + SHARD_HEADER_BYTES;
+    uint32_t largest = 0;
+    const uint8_t *p = map->data + SHARD_HEADER_BYTES;
     for (int64_t i = 0; i < tokens; i++, p += width) {
         const uint32_t id = width == 4 ? (uint32_t)word(p) : (uint32_t)p[0] | (uint32_t)p[1] << 8;
-        largest           = LT_MAX(largest, id);
+        largest = LT_MAX(largest, id);
     }
     TRY(buf_printf(out, err, "%s: token shard, magic %" PRId32 ", version %" PRId32 "\n", path,
                    word(map->data), word(map->data + 4)));
@@ -80,10 +80,10 @@ Status inspect_shard(const char *path, Buf *out, Err *err)
 static Status put_meta_file(const char *dir, const MetaFile *f, bool verify, Buf *out, Err *first,
                             Err *err)
 {
-    char     path[PATH_CAP];
-    uint32_t crc   = 0;
+    char path[PATH_CAP];
+    uint32_t crc = 0;
     uint64_t bytes = 0;
-    Err      bad   = {0};
+    Err bad = {0};
     if (!f->name[0]) return ERR_NONE;
     TRY(path_join(path, dir, f->name, err));
     Status s = verify ? file_crc(path, &crc, &bytes, &bad) : file_size(path, &bytes, &bad);
@@ -126,8 +126,10 @@ static Status put_meta(const char *dir, const DataMeta *m, bool verify, Buf *out
     TRY(buf_printf(out, err, "  %d-bit tokens, %" PRId64 " empty documents left out\n",
                    8 * m->token_bytes, m->empty_documents));
     if (first.code == ERR_NONE)
-        return buf_puts(out, verify ? "checksums: every file is as meta.json says\n"
-                                    : "checksums: not checked (--verify does)\n", err);
+        return buf_puts(out,
+                        verify ? "checksums: every file is as meta.json says\n"
+                               : "checksums: not checked (--verify does)\n",
+                        err);
     TRY(buf_puts(out, "checksums: DAMAGED\n", err));
     return err_set(err, first.code == ERR_IO ? ERR_FORMAT : first.code, "%s", first.text);
 }
@@ -145,12 +147,11 @@ Status inspect_tokenizer(const char *path, Buf *out, Err *err)
 {
     Tokenizer *t = NULL;
     TRY(tokenizer_load(&t, path, NULL, err));
-    const Status s = buf_printf(
-        out, err,
-        "%s: tokenizer, %s\n  ids:         %" PRId64 "\n  end token:   %" PRId32
-        "\n  fingerprint: %016" PRIx64 "\n",
-        path, tokenizer_kind(t), tokenizer_vocab_size(t), tokenizer_end_token(t),
-        tokenizer_fingerprint(t));
+    const Status s = buf_printf(out, err,
+                                "%s: tokenizer, %s\n  ids:         %" PRId64
+                                "\n  end token:   %" PRId32 "\n  fingerprint: %016" PRIx64 "\n",
+                                path, tokenizer_kind(t), tokenizer_vocab_size(t),
+                                tokenizer_end_token(t), tokenizer_fingerprint(t));
     tokenizer_close(t);
     return s;
 }

@@ -21,8 +21,8 @@ static Status put_tensors(const SafeFile *f, Buf *out, Err *err)
 {
     for (int i = 0; i < f->n; i++) {
         const SafeEntry *e = &f->entry[i];
-        char             shape[256];
-        size_t           n = (size_t)snprintf(shape, sizeof shape, "[");
+        char shape[256];
+        size_t n = (size_t)snprintf(shape, sizeof shape, "[");
         for (int d = 0; d < e->rank; d++)
             n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%" PRId64, d ? ", " : "",
                                   e->shape[d]);
@@ -82,10 +82,10 @@ static Status put_config(const HfConfig *c, Buf *out, Err *err)
 static Status put_matched(const HfFiles *f, const HfConfig *c, Buf *out, Err *err)
 {
     HfSlot *slot = NULL;
-    int     n    = 0;
+    int n = 0;
     TRY(hf_slots_make(c, &slot, &n, err));
     const HfEntry **found = mem_calloc((size_t)n, sizeof *found);
-    Status          s     = found ? ERR_NONE : mem_err(err, 0, "the list of tensors");
+    Status s = found ? ERR_NONE : mem_err(err, 0, "the list of tensors");
     if (s == ERR_NONE) s = hf_files_match(f, c, slot, n, found, err);
     int64_t parameters = 0;
     for (int i = 0; i < n && s == ERR_NONE; i++)
@@ -117,10 +117,10 @@ static Status put_manifest(const char *dir, bool verify, bool *whole, Buf *out, 
     Manifest *m = mem_calloc(2, sizeof *m);
     if (!m) return mem_err(err, 2 * sizeof *m, "a manifest");
     Status s = manifest_read(m, dir, err);
-    *whole   = s == ERR_NONE;
+    *whole = s == ERR_NONE;
     for (int i = 0; i < m->n && s == ERR_NONE; i++) {
-        Err bad   = {0};
-        m[1].n    = 1;
+        Err bad = {0};
+        m[1].n = 1;
         m[1].line[0] = m->line[i];
         const Status one = manifest_check(&m[1], dir, verify, &bad);
         if (one != ERR_NONE) *whole = false;
@@ -138,14 +138,16 @@ static Status inspect_step(const char *dir, bool verify, Buf *out, Err *err)
     TRY(buf_printf(out, err, "%s: checkpoint%s\n", dir,
                    ckpt_has_trainer(dir) ? ", with trainer state" : ""));
     TRY(put_manifest(dir, verify, &whole, out, err));
-    TRY(buf_puts(out, !whole     ? "checksums: DAMAGED\n"
-                      : verify ? "checksums: every file is as MANIFEST says\n"
-                               : not_checked, err));
+    TRY(buf_puts(out,
+                 !whole   ? "checksums: DAMAGED\n"
+                 : verify ? "checksums: every file is as MANIFEST says\n"
+                          : not_checked,
+                 err));
     // The verdict of the same check that resuming makes; it names the file.
     TRY(ckpt_verify(dir, verify, err));
     TRY(put_weights(dir, out, err));
     if (!ckpt_has_trainer(dir)) return ERR_NONE;
-    char     path[PATH_CAP];
+    char path[PATH_CAP];
     SafeFile f;
     TRY(path_join(path, dir, "trainer.safetensors", err));
     TRY(safe_open(&f, path, err));
@@ -166,16 +168,16 @@ Status inspect_model(const char *dir, bool verify, Buf *out, Err *err)
 
 Status inspect_run(const char *dir, bool verify, Buf *out, Err *err)
 {
-    Steps   all;
+    Steps all;
     int64_t best = -1;
-    Err     bad  = {0};
+    Err bad = {0};
     TRY(buf_printf(out, err, "%s: run folder\n", dir));
     if (steps_best(dir, &best, &bad) != ERR_NONE)
         TRY(buf_printf(out, err, "  DAMAGED: %s\n", bad.text));
     TRY(steps_list(&all, dir, err));
-    Status s       = ERR_NONE;
-    int    damaged = 0;
-    Err    first   = {0};
+    Status s = ERR_NONE;
+    int damaged = 0;
+    Err first = {0};
     for (int i = 0; i < all.n && s == ERR_NONE; i++) {
         char step_dir[PATH_CAP], name[STEPS_NAME_CAP];
         steps_name(name, all.step[i]);
@@ -183,8 +185,9 @@ Status inspect_run(const char *dir, bool verify, Buf *out, Err *err)
         if (s != ERR_NONE) break;
         const Status one = ckpt_verify(step_dir, verify, &bad);
         if (one != ERR_NONE && !damaged++) first = bad;
-        s = buf_printf(out, err, "  %s  %s%s%s\n", name, one == ERR_NONE ? "complete" : "DAMAGED: ",
-                       one == ERR_NONE ? "" : bad.text, all.step[i] == best ? "  (best)" : "");
+        s = buf_printf(out, err, "  %s  %s%s%s\n", name,
+                       one == ERR_NONE ? "complete" : "DAMAGED: ", one == ERR_NONE ? "" : bad.text,
+                       all.step[i] == best ? "  (best)" : "");
     }
     if (s == ERR_NONE) s = buf_printf(out, err, "%d checkpoints, %d damaged\n", all.n, damaged);
     if (s == ERR_NONE)

@@ -1,11 +1,12 @@
 // omp_wait.h -- how idle worker threads wait.
 //
-// OpenMP's threads spin between parallel regions, for milliseconds by default. Alone on a machine that
-// is the fastest; beside any other load it is a disaster, because a spinning thread holds the core that
-// the working one needs (measured: 100 tiny steps in 56 s instead of 1.2 s). A short spin and then
-// sleep keeps nearly all of the speed and loses the disaster.
+// OpenMP's threads spin between parallel regions, for milliseconds by default. Alone on a machine
+// that is the fastest; beside any other load it is a disaster, because a spinning thread holds the
+// core that the working one needs (measured: 100 tiny steps in 56 s instead of 1.2 s). A short
+// spin and then sleep keeps nearly all of the speed and loses the disaster.
 //
-// The runtime reads its environment before main, so the program sets it and starts itself once more.
+// The runtime reads its environment before main, so the program sets it and starts itself once
+// more.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

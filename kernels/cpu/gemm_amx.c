@@ -98,7 +98,8 @@ LT_INLINE void get(const void *from, DType t, int64_t at, uint32_t mask, VecF *l
 }
 
 // GELU (tanh form) for bf16 results: x / (1 + 2^z), z = x (K1 + K3 x^2), to about 1e-5, a hundredth
-// of what rounding to bf16 costs, in half the instructions of vmath.h. Beyond +-9 the gate is 0 or 1.
+// of what rounding to bf16 costs, in half the instructions of vmath.h. Beyond +-9 the gate is 0 or
+// 1.
 typedef struct Gate {
     __m512 x, e, s; // clamped x; 2^z; 1 / (1 + 2^z)
 } Gate;

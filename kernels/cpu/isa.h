@@ -1,8 +1,8 @@
 // isa.h -- one source, several instruction sets: names and vector width.
 //
-// CMake compiles a file that includes this once per instruction set, with LATHE_ISA (baseline, avx2,
-// avx512, ...) and LATHE_VB (bytes of a vector: 16, 32, 64). ISA_NAME(f) is f_baseline, f_avx2, ...;
-// everything extern in such a file is named with it, everything else is static.
+// CMake compiles a file that includes this once per instruction set, with LATHE_ISA (baseline,
+// avx2, avx512, ...) and LATHE_VB (bytes of a vector: 16, 32, 64). ISA_NAME(f) is f_baseline,
+// f_avx2, ...; everything extern in such a file is named with it, everything else is static.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
