@@ -61,23 +61,35 @@ static Status evaluate(Run *r, bool *best, Err *err)
                         err);
 }
 
-// A save that fails while training can go on is told and tried again; the last one must succeed.
-static Status save(Run *r, bool best, bool last, Err *err)
+// A save that fails while training can go on is told and tried again when the next one is due.
+static Status save_failed(Run *r, const Err *problem, Err *err)
 {
-    Err problem;
-    Status st = run_saver_save(&r->saver, &r->state, best, &problem);
-    if (st == ERR_NONE && last) st = run_saver_wait(&r->saver, &problem);
-    if (st != ERR_NONE && last) st = run_saver_save(&r->saver, &r->state, best, &problem);
-    if (st == ERR_NONE && last) st = run_saver_wait(&r->saver, &problem);
-    if (st == ERR_NONE) return ERR_NONE;
-    if (last) {
-        if (err) *err = problem;
-        return err_add(err, st, "saving step %" PRId64, r->state.step);
-    }
     progress_break();
-    log_warn("a checkpoint could not be saved: %s", problem.text);
+    log_warn("a checkpoint could not be saved: %s", problem->text);
     log_warn("training goes on; the next save is tried when it is due");
     return metrics_note(&r->metrics, r->state.step, "a checkpoint could not be saved", err);
+}
+
+static Status save(Run *r, bool best, Err *err)
+{
+    Err problem;
+    if (run_saver_wait(&r->saver, &problem) != ERR_NONE) // of the save before this one
+        TRY(save_failed(r, &problem, err));
+    if (run_saver_save(&r->saver, &r->state, best, &problem) != ERR_NONE)
+        return save_failed(r, &problem, err);
+    return ERR_NONE;
+}
+
+// The last save of this process must succeed: it is waited for, and made again if it was lost.
+static Status save_last(Run *r, Err *err)
+{
+    const int64_t step = r->state.step;
+    const Status before = run_saver_wait(&r->saver, NULL);
+    if (r->saver.last_step == step && before == ERR_NONE) return ERR_NONE;
+    const bool best = r->state.best_step == step;
+    TRY_CTX(run_saver_save(&r->saver, &r->state, best, err), err, "saving step %" PRId64, step);
+    TRY_CTX(run_saver_wait(&r->saver, err), err, "saving step %" PRId64, step);
+    return ERR_NONE;
 }
 
 static Status chores(Run *r, Err *err)
@@ -90,7 +102,7 @@ static Status chores(Run *r, Err *err)
     const bool saving = o->save_interval > 0 && step > 0;
     if (saving &&
         ((due(step, o->save_interval, o->max_steps) && r->saver.last_step != step) || best))
-        TRY(save(r, best, false, err));
+        TRY(save(r, best, err));
     return ERR_NONE;
 }
 
@@ -106,10 +118,7 @@ static Status stopped(Run *r, const char *why, Err *err)
     }
     if (r->state.step == 0)
         return err_set(err, ERR_STOPPED, "stopped by %s before the first step", why);
-    if (r->saver.last_step == r->state.step)
-        TRY(run_saver_wait(&r->saver, err));
-    else
-        TRY(save(r, false, true, err));
+    TRY(save_last(r, err));
     const Status st =
         err_set(err, ERR_STOPPED, "stopped by %s at step %" PRId64 ", saved", why, r->state.step);
     err_hint(err, "the same command goes on from there");
@@ -205,12 +214,7 @@ static Status loop(Run *r, Err *err)
         TRY(one_step(r, &pace, &bad, err));
     }
     progress_break();
-    if (o->save_interval > 0 && r->state.step > 0) {
-        if (r->saver.last_step != r->state.step)
-            TRY(save(r, false, true, err));
-        else if (run_saver_wait(&r->saver, NULL) != ERR_NONE)
-            TRY(save(r, false, true, err));
-    }
+    if (o->save_interval > 0 && r->state.step > 0) TRY(save_last(r, err));
     char took[32];
     progress_duration(r->state.seconds, took);
     if (isfinite(r->state.best_loss))
