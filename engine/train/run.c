@@ -144,7 +144,7 @@ static Status report(Run *r, const TrainStep *s, double took, Pace *pace, Err *e
     const TrainPlan *p = &r->trainer.plan;
     pace->average = pace->average == 0 ? took : 0.9 * pace->average + 0.1 * took;
     const double tokens_a_second = (double)p->tokens_a_step / pace->average;
-    const double mfu = p->matmul_flops_a_step / pace->average / r->matmul_rate;
+    const double products = r->peak > 0 ? p->matmul_flops_a_step / r->peak : -1; // mfu x seconds
     const int64_t step = r->state.step + (s->skipped ? 1 : 0); // the step that was tried
     const ProgressRow row = {.step = step,
                              .max_steps = o->max_steps,
@@ -153,7 +153,7 @@ static Status report(Run *r, const TrainStep *s, double took, Pace *pace, Err *e
                              .grad_norm = s->grad_norm,
                              .seconds = pace->average,
                              .tokens_per_second = tokens_a_second,
-                             .mfu = mfu,
+                             .mfu = products / pace->average,
                              .eta = pace->average * (double)(o->max_steps - r->state.step),
                              .skipped = r->trainer.skipped};
     const bool keep = o->log_interval > 0 && (step % o->log_interval == 0 || step == o->max_steps ||
@@ -172,7 +172,7 @@ static Status report(Run *r, const TrainStep *s, double took, Pace *pace, Err *e
                                       .grad_norm = s->grad_norm,
                                       .seconds = took,
                                       .tokens_per_second = (double)p->tokens_a_step / took,
-                                      .mfu = p->matmul_flops_a_step / took / r->matmul_rate,
+                                      .mfu = products / took,
                                       .tokens = p->tokens_a_step,
                                       .targets = s->counted,
                                       .skipped = r->trainer.skipped,

@@ -154,35 +154,51 @@ static int64_t end_token_of(const Run *r)
     return id;
 }
 
-static Status announce(Run *r, Err *err)
+// What the MFU is measured against: register loops of the instruction set that does the products.
+static const char *measure_peak(Run *r)
 {
-    Buf b = {0};
-    Status st = train_setup_text(&r->setup, &r->trainer.plan, &b, err);
-    if (st == ERR_NONE) st = trainer_probe(&r->trainer, &r->matmul_rate, err);
-    if (st != ERR_NONE) {
-        buf_free(&b);
-        return st;
-    }
+    enum { LOOP_MS = 20 };
+    const char *isa = r->backend.cpu.isa;
+    const bool bf16_engine = strcmp(isa, "amx") == 0 || strcmp(isa, "avx512_bf16") == 0;
+    if (bf16_engine && r->setup.prec.act == DTYPE_F32) isa = "avx512";
+    r->peak = cpu_peak(isa, r->backend.device.threads, LOOP_MS * 1e-3);
+    return isa;
+}
+
+static void announce_data(const Run *r)
+{
+    char tokens[32];
     const Options *o = r->o;
-    char rate[32], time[32], tokens[32];
-    const int64_t todo = LT_MAX(0, o->max_steps - r->state.step);
-    // Products run at the probe's rate; the rest of a step takes about a third as long again.
-    const double a_step = 1.35 * r->trainer.plan.matmul_flops_a_step / r->matmul_rate;
-    train_si(r->matmul_rate, rate);
-    progress_duration(a_step * (double)todo, time);
     progress_count((double)r->info.tokens, tokens);
-    log_note("%s %s", r->resumed_from[0] ? "going on with" : "run", o->run);
-    printf("%s", b.data);
-    buf_free(&b);
     log_note(
         "  data         %s tokens, %" PRId64 " samples an epoch (%.2f epochs in %" PRId64 " steps)",
         tokens, r->info.samples_an_epoch,
         (double)(o->max_steps * r->setup.samples) / (double)r->info.samples_an_epoch, o->max_steps);
+}
+
+// The first output: what the run is, what it costs, what to expect.
+static Status announce(Run *r, Err *err)
+{
+    const Options *o = r->o;
+    double products = 0; // FLOP/s
+    Buf b = {0};
+    Status st = train_setup_text(&r->setup, &r->trainer.plan, &b, err);
+    if (st == ERR_NONE) st = trainer_probe(&r->trainer, &products, err);
+    if (st != ERR_NONE) {
+        buf_free(&b);
+        return st;
+    }
+    log_note("%s %s", r->resumed_from[0] ? "going on with" : "run", o->run);
+    printf("%s", b.data);
+    buf_free(&b);
+    announce_data(r);
     log_note("  kernels      %s (%d threads): %s", r->backend.cpu.isa, r->backend.device.threads,
              r->backend.cpu.why);
-    log_note("  speed        mfu is measured against %sFLOP/s, what a product of this model's size "
-             "reaches here",
-             rate);
+    char peak[32], time[32];
+    const char *isa = measure_peak(r);
+    train_si(r->peak, peak);
+    log_note("  speed        mfu is measured against %sFLOP/s, what %s reaches here in registers",
+             peak, isa);
     if (r->resumed_from[0])
         log_note("  resumed      from %s, step %" PRId64, path_base(r->resumed_from),
                  r->state.step);
@@ -191,6 +207,10 @@ static Status announce(Run *r, Err *err)
     else
         log_note("  expected     first loss about ln V = %.4f",
                  log((double)r->setup.model.vocab_size));
+    const int64_t todo = LT_MAX(0, o->max_steps - r->state.step);
+    // The rest of a step takes about a third as long again as its products.
+    const double a_step = 1.35 * r->trainer.plan.matmul_flops_a_step / products;
+    progress_duration(a_step * (double)todo, time);
     log_note("  expected     about %s for %" PRId64 " steps", time, todo);
     return ERR_NONE;
 }

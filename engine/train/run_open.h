@@ -20,7 +20,7 @@ typedef struct Run {
     RunSaver saver;
     Metrics metrics;
     char resumed_from[PATH_CAP]; // "" for a run that starts
-    double matmul_rate;          // FLOP/s of the probe: the MFU's denominator
+    double peak;                 // FLOP/s: the MFU's denominator
 } Run;
 
 LT_C_BEGIN
