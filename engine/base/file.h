@@ -46,6 +46,7 @@ const char *path_base(const char *path); // behind the last '/'
 
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
+bool file_same(const char *a, const char *b); // two names of one file or folder that exists
 LT_MUST_CHECK Status file_size(const char *path, uint64_t *bytes, Err *err);
 LT_MUST_CHECK Status file_read(const char *path, Buf *out, Err *err); // appends the whole file
 LT_MUST_CHECK Status file_read_fd(int fd, const char *name, Buf *out, Err *err); // until the end

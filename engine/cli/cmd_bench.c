@@ -479,9 +479,7 @@ Status cmd_bench(const Options *o, Err *err)
     Bench *b = mem_calloc(1, sizeof *b);
     if (!b) return mem_err(err, sizeof *b, "the benchmark");
     b->only = o->n_args ? o->args[0] : NULL;
-    Status s = backend_open(&b->back, o->device, o->cpu_isa, (int)o->threads, err);
-    for (int i = 0; i < o->n_ops && s == ERR_NONE; i++)
-        s = ops_force(&b->back.ops, o->ops[i].name, o->ops[i].impl, err);
+    Status s = backend_of_options(&b->back, o, err);
     if (s == ERR_NONE) s = bench_run(b, o, err);
     bench_free(b);
     return s;

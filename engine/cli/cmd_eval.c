@@ -137,7 +137,7 @@ Status cmd_eval(const Options *o, Err *err)
         return err_set(err, ERR_USAGE, "eval needs one of --data, --text, --choices, --lastword");
     Backend b;
     Loaded m;
-    TRY(backend_open(&b, o->device, o->cpu_isa, (int)o->threads, err));
+    TRY(backend_of_options(&b, o, err));
     TRY(loaded_open(&m, o->model, o->which, o->precision, &b.device, err));
     const Status st = run(o, &m, &b, err);
     loaded_close(&m);

@@ -87,7 +87,7 @@ Status cmd_generate(const Options *o, Err *err)
     Backend b;
     Loaded m;
     Tokenizer *t = NULL;
-    TRY(backend_open(&b, o->device, o->cpu_isa, (int)o->threads, err));
+    TRY(backend_of_options(&b, o, err));
     TRY(loaded_open(&m, o->model, o->which, o->precision, &b.device, err));
     Status st = model_tokenizer(&t, o, &m, err);
     if (st == ERR_NONE) st = generate(o, &m, &b, t, err);

@@ -312,9 +312,7 @@ Status cmd_ops(const Options *o, Err *err)
     if (o->n_args > 1) return err_set(err, ERR_USAGE, "one op at a time: %.100s", o->args[1]);
     Backend *b = mem_alloc(sizeof *b);
     if (!b) return mem_err(err, sizeof *b, "the op table");
-    Status s = backend_open(b, o->device, o->cpu_isa, 0, err);
-    for (int i = 0; i < o->n_ops && s == ERR_NONE; i++)
-        s = ops_force(&b->ops, o->ops[i].name, o->ops[i].impl, err);
+    Status s = backend_of_options(b, o, err);
     if (s == ERR_NONE) s = print_ops(o, b, err);
     mem_free(b);
     return s;

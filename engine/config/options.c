@@ -52,7 +52,8 @@ void option_command_list(unsigned commands, char *out, size_t cap)
 
 const char *option_origin_name(OptionOrigin origin)
 {
-    static const char *const names[] = {"default", "preset", "file", "flag", "run"};
+    static const char *const names[] = {"default", "preset", "file",
+                                        "flag",    "run",    "model"};
     ASSERT((unsigned)origin < LT_COUNT(names), "origin %d", (int)origin);
     return names[origin];
 }

@@ -17,7 +17,8 @@ typedef enum OptionOrigin {
     ORIGIN_PRESET,
     ORIGIN_FILE,
     ORIGIN_FLAG,
-    ORIGIN_RUN // kept from the run that is resumed
+    ORIGIN_RUN,  // kept from the run that is resumed
+    ORIGIN_MODEL // of the model folder that a run starts from
 } OptionOrigin;
 typedef enum OptionResume { OPTION_FREE, OPTION_FIXED, OPTION_NA } OptionResume;
 

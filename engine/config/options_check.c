@@ -66,6 +66,8 @@ static Status model_rules(Rules *r)
                          (long long)o->n_embd, (long long)o->n_head));
     if (!fine(r, OPT_batch_size) || !fine(r, OPT_block_size) || !fine(r, OPT_batch_tokens))
         return ERR_NONE;
+    // The context is the model folder's, which is not open yet.
+    if (o->init_from[0] && !options_given(o, OPT_block_size)) return ERR_NONE;
     const int64_t micro = o->batch_size * o->block_size; // both bounded: no overflow
     const int64_t most  = option_rows[OPT_batch_tokens].i.max;
     if (micro > most)

@@ -18,3 +18,11 @@ Status backend_open(Backend *b, const char *device, const char *isa, int threads
     ops_init(&b->ops);
     return cpu_open(&b->ops, isa, &b->cpu, err);
 }
+
+Status backend_of_options(Backend *b, const Options *o, Err *err)
+{
+    TRY(backend_open(b, o->device, o->cpu_isa, (int)o->threads, err));
+    for (int i = 0; i < o->n_ops; i++)
+        TRY(ops_force(&b->ops, o->ops[i].name, o->ops[i].impl, err));
+    return ERR_NONE;
+}

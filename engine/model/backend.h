@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "engine/config/options.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/device.h"
 #include "kernels/ops.h"
@@ -17,4 +18,6 @@ LT_C_BEGIN
 // threads <= 0: one for each CPU. Nothing to close.
 LT_MUST_CHECK Status backend_open(Backend *b, const char *device, const char *isa, int threads,
                                   Err *err);
+// The same from --device, --cpu.isa, --threads, with every --ops.NAME=IMPL in force.
+LT_MUST_CHECK Status backend_of_options(Backend *b, const Options *o, Err *err);
 LT_C_END

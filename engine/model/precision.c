@@ -8,6 +8,8 @@
 Status precision_from_name(Precision *p, const char *name, const char *residual, Err *err)
 {
     if (strcmp(name, "fp32") == 0) {
+        if (strcmp(residual, "f32") != 0)
+            return err_set(err, ERR_USAGE, "residual_dtype = %s needs precision = bf16", residual);
         *p = (Precision){.name = "fp32", .param = DTYPE_F32, .act = DTYPE_F32, .resid = DTYPE_F32};
         return ERR_NONE;
     }

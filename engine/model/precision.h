@@ -18,7 +18,7 @@ typedef struct Precision {
 } Precision;
 
 LT_C_BEGIN
-// residual: "f32" or "bf16"; fp32 ignores it.
+// residual: "f32", or with bf16 also "bf16".
 LT_MUST_CHECK Status precision_from_name(Precision *p, const char *name, const char *residual,
                                          Err *err);
 LT_C_END

@@ -15,12 +15,25 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool names_step(const Options *o)
+{
+    return strcmp(o->resume, "auto") != 0 && strcmp(o->resume, "never") != 0;
+}
+
+static Status not_of_this_run(const Options *o, Err *err)
+{
+    const Status st =
+        err_set(err, ERR_USAGE, "resume = %s is not a step folder of the run %s", o->resume, o->run);
+    err_hint(err, "--init_from=%s starts a new run from its weights", o->resume);
+    return st;
+}
+
 // Is there a run in the folder, and may it go on? Takes the run's options over.
 static Status find_run(Run *r, const char *config_path, bool *exists, Err *err)
 {
     Options *o = r->o;
     *exists = file_exists(config_path);
-    if (!*exists) return ERR_NONE;
+    if (!*exists) return names_step(o) ? not_of_this_run(o, err) : ERR_NONE;
     if (strcmp(o->resume, "never") == 0) {
         const Status st =
             err_set(err, ERR_USAGE, "%s is a run already, and resume = never", o->run);
@@ -40,9 +53,7 @@ static Status find_run(Run *r, const char *config_path, bool *exists, Err *err)
 static Status open_kernels(Run *r, Err *err)
 {
     Options *o = r->o;
-    TRY(backend_open(&r->backend, o->device, o->cpu_isa, (int)o->threads, err));
-    for (int i = 0; i < o->n_ops; i++)
-        TRY(ops_force(&r->backend.ops, o->ops[i].name, o->ops[i].impl, err));
+    TRY(backend_of_options(&r->backend, o, err));
     // The choice is the run's from now on: a later timing must not change its bits.
     if (strcmp(o->cpu_isa, r->backend.cpu.isa) != 0)
         TRY(options_set(o, "cpu.isa", r->backend.cpu.isa, o->origin[OPT_cpu_isa], err));
@@ -89,20 +100,21 @@ static Status choose_model(Run *r, ModelConfig *c, Err *err)
     return train_setup_agree(c, o, dir, err);
 }
 
-// Do the ids of the data mean the same to the model that is being fine-tuned?
+// Do the ids of the data mean the same to the model that goes on, or is being fine-tuned?
 static Status check_tokenizer(const Run *r, Err *err)
 {
     const Options *o = r->o;
-    if (!o->init_from[0] || r->resumed_from[0] || !r->info.tokenizer) return ERR_NONE;
+    const char *dir = r->resumed_from[0] ? r->resumed_from : o->init_from;
+    if (!dir[0] || !r->info.tokenizer) return ERR_NONE;
     Tokenizer *t;
-    if (tokenizer_load(&t, o->init_from, NULL, NULL) != ERR_NONE) return ERR_NONE; // it has none
+    if (tokenizer_load(&t, dir, NULL, NULL) != ERR_NONE) return ERR_NONE; // it has none
     const uint64_t theirs = tokenizer_fingerprint(t);
     tokenizer_close(t);
     if (theirs == r->info.tokenizer) return ERR_NONE;
     const Status st =
         err_set(err, ERR_USAGE, "%s was tokenised with another tokenizer than the one in %s",
-                o->data, o->init_from);
-    err_hint(err, "make the data again with `lathe data --tokenizer=%s`", o->init_from);
+                o->data, dir);
+    err_hint(err, "make the data again with `lathe data --tokenizer=%s`", dir);
     return st;
 }
 
@@ -132,13 +144,12 @@ static Status open_streams(Run *r, Err *err)
     so = stream_options(r, STREAM_VAL, V, r->setup.batch_size);
     Err no;
     const Status st = stream_open(&r->val, &so, &no);
-    if (st == ERR_FORMAT || st == ERR_NOMEM) {
-        if (err) *err = no;
-        return st;
-    }
-    if (st != ERR_NONE) {
+    if (st == ERR_USAGE) { // there is no validation split, or too little of it
         r->val = NULL;
         log_warn("no evaluation: %s", no.text);
+    } else if (st != ERR_NONE) {
+        if (err) *err = no;
+        return st;
     }
     return ERR_NONE;
 }
@@ -255,11 +266,12 @@ static Status find_start(Run *r, bool exists, Err *err)
     const Options *o = r->o;
     bool found;
     int64_t step;
-    if (strcmp(o->resume, "auto") != 0 && strcmp(o->resume, "never") != 0) {
+    if (names_step(o)) {
+        char run[PATH_CAP];
         TRY(ckpt_find(o->resume, NULL, r->resumed_from, &step, err));
-        if (step < 0 || !ckpt_has_trainer(r->resumed_from))
-            return err_set(err, ERR_USAGE, "resume = %s is not a step folder of a run", o->resume);
-        return ERR_NONE;
+        TRY(path_join(run, r->resumed_from, "../..", err));
+        const bool ours = step >= 0 && ckpt_has_trainer(r->resumed_from) && file_same(run, o->run);
+        return ours ? ERR_NONE : not_of_this_run(o, err);
     }
     if (!exists) return ERR_NONE;
     TRY(ckpt_newest(o->run, r->resumed_from, &step, &found, err));
@@ -299,6 +311,7 @@ static Status open_all(Run *r, Err *err)
     TRY(train_setup(&r->setup, &c, o, &r->backend.device, 1, err));
     if (strcmp(o->precision, "auto") == 0)
         TRY(options_set(o, "precision", r->setup.prec.name, o->origin[OPT_precision], err));
+    if (o->init_from[0]) TRY(train_setup_record(&r->setup, o, err));
     TRY(open_streams(r, err));
     TRY(trainer_open(&r->trainer, &r->setup, &r->backend.ops, &r->backend.device, err));
     TRY(load_or_init(r, err));

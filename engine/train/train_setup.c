@@ -58,6 +58,36 @@ Status train_setup_agree(const ModelConfig *c, const Options *o, const char *fol
     return st;
 }
 
+Status train_setup_record(const TrainSetup *s, Options *o, Err *err)
+{
+    const ModelConfig *c = &s->model;
+    const struct {
+        OptionId id;
+        const char *name;
+        double is;
+    } rows[] = {
+        {OPT_n_layer, "n_layer", (double)c->n_layer},
+        {OPT_n_head, "n_head", (double)c->n_head},
+        {OPT_n_embd, "n_embd", (double)c->n_embd},
+        {OPT_n_inner, "n_inner", (double)c->n_inner},
+        {OPT_vocab_size, "vocab_size", (double)c->vocab_size},
+        {OPT_block_size, "block_size", (double)s->block_size},
+        {OPT_bias, "bias", c->bias_qkv},
+        {OPT_tie_embeddings, "tie_embeddings", c->tie_embeddings},
+        {OPT_dropout, "dropout", c->dropout_residual},
+    };
+    for (size_t i = 0; i < LT_COUNT(rows); i++) {
+        char text[40];
+        if (options_given(o, rows[i].id)) continue;
+        snprintf(text, sizeof text, "%.17g", rows[i].is);
+        TRY(options_set(o, rows[i].name, text, ORIGIN_MODEL, err));
+    }
+    for (size_t i = 0; i < LT_COUNT(activation_names); i++)
+        if (activation_names[i].act == c->activation && !options_given(o, OPT_activation))
+            TRY(options_set(o, "activation", activation_names[i].name, ORIGIN_MODEL, err));
+    return ERR_NONE;
+}
+
 Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const Device *device,
                    int ranks, Err *err)
 {

@@ -12,6 +12,9 @@ LT_MUST_CHECK Status train_setup_model(ModelConfig *c, const Options *o, int64_t
 // Options that the user gave and that a model read from a folder contradicts: all at once.
 LT_MUST_CHECK Status train_setup_agree(const ModelConfig *c, const Options *o, const char *folder,
                                        Err *err);
+// What a model read from a folder, and not the user, decided goes into the options: the run's
+// config says what the run is, and a later start needs no folder to know it.
+LT_MUST_CHECK Status train_setup_record(const TrainSetup *s, Options *o, Err *err);
 // Everything else. `precision` "auto" is fp32 on a host device, bf16 elsewhere.
 LT_MUST_CHECK Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o,
                                  const Device *device, int ranks, Err *err);

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""options.py -- an option that is accepted has its effect, on the first start and on every later one;
+one that the chosen work cannot use is refused.
+
+SPDX-License-Identifier: MIT
+"""
+import os
+import shutil
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from lathe_run import (char_data, check, finish, main, metrics, ok, read, run, start, state_sha,
+                       step_dirs, tiny, wait_for_step, words_text, write)
+
+
+def data_of(folder):
+    return char_data(folder, words_text(6600), val_fraction=0.2)
+
+
+def model_of(folder, data, **changes):
+    """A step folder of a small model with a context of 16."""
+    ok("train", data=data, run=os.path.join(folder, "base"), **tiny(max_steps=2, save_interval=2, **changes))
+    return step_dirs(os.path.join(folder, "base"))[2]
+
+
+# What a fine-tuned run is made of comes from the folder, not from the options' defaults.
+TUNE = dict(batch_size=2, learning_rate=1e-3, eval_interval=0, device="cpu", threads=2, save_interval=4)
+
+
+def tokens_a_step(run_dir):
+    return {m["step"]: m["tokens"] for m in metrics(run_dir) if m.get("kind") == "step"}
+
+
+def test_a_resumed_fine_tuning_keeps_its_step(folder):
+    data = data_of(folder)
+    init = model_of(folder, data)
+    whole, parts = os.path.join(folder, "whole"), os.path.join(folder, "parts")
+    ok("train", data=data, run=whole, init_from=init, max_steps=8, decay_steps=8, **TUNE)
+    ok("train", data=data, run=parts, init_from=init, max_steps=4, decay_steps=8, **TUNE)
+    ok("train", data=data, run=parts, max_steps=8)
+    check(tokens_a_step(parts) == tokens_a_step(whole), f"{tokens_a_step(parts)}, {tokens_a_step(whole)}")
+    check(state_sha(parts, 8) == state_sha(whole, 8), "weights differ")
+
+
+def test_a_fine_tuning_stopped_before_its_first_save_starts_again(folder):
+    data = data_of(folder)
+    init = model_of(folder, data, dropout=0.2)
+    whole, parts = os.path.join(folder, "whole"), os.path.join(folder, "parts")
+    options = dict(init_from=init, max_steps=4, **TUNE)
+    ok("train", data=data, run=whole, **options)
+    ok("train", data=data, run=parts, **options)
+    shutil.rmtree(os.path.join(parts, "checkpoints"))
+    ok("train", data=data, run=parts, **options)
+    check(state_sha(parts, 4) == state_sha(whole, 4), "weights differ")
+
+
+def test_the_config_of_a_fine_tuning_names_its_model(folder):
+    data = data_of(folder)
+    init = model_of(folder, data, bias="false")
+    tuned = os.path.join(folder, "tuned")
+    ok("train", data=data, run=tuned, init_from=init, max_steps=1, **TUNE)
+    lines = {line.split("=")[0].strip(): line.split("=")[1].split("#")[0].strip()
+             for line in read(os.path.join(tuned, "config.ini")).decode().splitlines() if "=" in line}
+    want = dict(n_layer="2", n_head="2", n_embd="32", block_size="16", bias="false")
+    check(all(lines[k] == v for k, v in want.items()), f"{ {k: lines[k] for k in want} }, want {want}")
+
+
+def test_resume_takes_a_step_of_this_run_only(folder):
+    data = data_of(folder)
+    init = model_of(folder, data)
+    other = os.path.join(folder, "other")
+    r = run("train", data=data, run=other, resume=init, **tiny())
+    check(r.code == 2 and "init_from" in r.err and not os.path.exists(os.path.join(other, "config.ini")),
+          "a step of another run", r)
+
+
+def test_data_of_another_tokenizer_is_refused_on_resume(folder):
+    data = data_of(folder)
+    run_dir = os.path.join(folder, "run")
+    ok("train", data=data, run=run_dir, **tiny(max_steps=2, save_interval=2))
+    shutil.rmtree(data)
+    text = words_text(6600).replace("e", "E")  # as many characters, but not the same
+    os.rename(char_data(folder, text, name="second", val_fraction=0.2), data)
+    r = run("train", data=data, run=run_dir, max_steps=4)
+    check(r.code == 2 and "tokenizer" in r.err, "the ids mean something else now", r)
+
+
+def test_a_missing_validation_shard_is_an_error(folder):
+    data = data_of(folder)
+    os.remove(os.path.join(data, "val-00000.bin"))
+    r = run("train", data=data, run=os.path.join(folder, "run"), **tiny(eval_interval=5))
+    check(r.code == 1 and "val-00000.bin" in r.err, "a file is gone", r)
+
+
+def test_ops_are_forced_everywhere(folder):
+    data = data_of(folder)
+    model = model_of(folder, data)
+    for args, options in ((("eval",), dict(model=model, data=data)),
+                          (("generate",), dict(model=model, prompt="the", max_new_tokens=2))):
+        r = run(*args, ops__matmul="nothing_of_that_name", **options)
+        check(r.code == 2 and "nothing_of_that_name" in r.err, f"{args[0]} passes over --ops", r)
+        ok(*args, ops__matmul="ref", **options)
+
+
+def test_options_without_a_use_are_refused(folder):
+    data = data_of(folder)
+    model = model_of(folder, data)
+    tok, text = os.path.join(folder, "data-tok"), os.path.join(folder, "data.txt")
+    for word, args, options in (
+            ("eval_batches", ("eval",), dict(model=model, text=text, eval_batches=1)),
+            ("split", ("eval",), dict(model=model, text=text, split="train")),
+            ("data.document_mask", ("eval",), dict(model=model, text=text, data__document_mask="true")),
+            ("loss.mask", ("eval",), dict(model=model, text=text, loss__mask="completion")),
+            ("tokenizer", ("eval",), dict(model=model, data=data, tokenizer=tok)),
+            ("one of", ("eval",), dict(model=model, data=data, text=text)),
+            ("block_size", ("eval",), dict(model=model, data=data, block_size=17)),
+            ("input", ("tokenizer", "encode"), dict(tokenizer=tok, input=text)),
+            ("vocab_size", ("tokenizer", "decode"), dict(tokenizer=tok, vocab_size=300)),
+            ("tokenizer", ("tokenizer", "train"), dict(input=text, out=os.path.join(folder, "t"), tokenizer=tok)),
+            ("positional", ("tokenizer", "train", "x"), dict(input=text, out=os.path.join(folder, "t")))):
+        r = run(*args, **options)
+        check(r.code == 2 and (word in r.err or word == "positional"), f"{' '.join(args)} {word}", r)
+
+
+def test_a_stop_does_not_wait_for_the_evaluation(folder):
+    data = char_data(folder, words_text(400000), val_fraction=0.9)
+    run_dir = os.path.join(folder, "run")
+    p = start("train", data=data, run=run_dir,
+              **tiny(n_embd=128, batch_size=1, eval_interval=5, eval_batches=0, max_steps=6, save_interval=100))
+    wait_for_step(p, run_dir, 5)
+    time.sleep(0.3)
+    began = time.monotonic()
+    p.send_signal(signal.SIGTERM)
+    r = finish(p)
+    took = time.monotonic() - began
+    check(r.code == 5 and sorted(step_dirs(run_dir)) == [5], "stopped while it evaluates, saved", r)
+    check(not [m for m in metrics(run_dir) if m["kind"] == "eval"], "the evaluation was given up", r)
+    check(took < 3, f"{took:.1f} s", r)
+
+
+def test_sigterm_ends_what_has_nothing_to_save(folder):
+    data = char_data(folder, words_text(400000), val_fraction=0.9)
+    model = model_of(folder, data, n_embd=128)
+    p = start("eval", model=model, data=data, batch_size=1)
+    time.sleep(0.5)
+    p.send_signal(signal.SIGTERM)
+    r = finish(p, timeout=5)
+    check(r.code == -signal.SIGTERM, "eval goes on after SIGTERM", r)
+
+
+if __name__ == "__main__":
+    sys.exit(main([v for k, v in list(globals().items()) if k.startswith("test_")]))
