@@ -14,6 +14,14 @@ static void on_signal(int number)
     requested = number;
 }
 
+void stop_pipe(void)
+{
+    struct sigaction a;
+    memset(&a, 0, sizeof a);
+    a.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &a, NULL);
+}
+
 void stop_install(void)
 {
     struct sigaction a;
@@ -22,9 +30,6 @@ void stop_install(void)
     a.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
-    a.sa_handler = SIG_IGN;
-    a.sa_flags = 0;
-    sigaction(SIGPIPE, &a, NULL);
 }
 
 int stop_requested(void)

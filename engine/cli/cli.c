@@ -153,6 +153,7 @@ static Status command_main(const Command *c, int argc, char **argv, Err *err)
 {
     Options o;
     options_init(&o);
+    if (c->bit & (C_TRAIN | C_DATA)) stop_install(); // these ask, and leave nothing half done
     Status s = options_parse(&o, c->bit, argc, argv, err);
     if (s == ERR_NONE) s = run_command(c->bit, &o, err);
     options_free(&o);
@@ -183,7 +184,7 @@ int cli_main(int argc, char **argv)
     Err err;
     Buf page = {0};
     err_clear(&err);
-    stop_install();
+    stop_pipe();
     if (argc < 2) {
         if (print_usage(&page, &err) == ERR_NONE) fputs(page.data, stderr);
         buf_free(&page);

@@ -2,7 +2,6 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/generate/generate.h"
-#include "engine/base/stop.h"
 
 typedef struct Writer { // one text on its way out
     const Tokenizer *t;
@@ -40,7 +39,7 @@ static Status one_text(Infer *f, Sampler *s, const GenerateOptions *o, Writer *w
 {
     const float *logits;
     TRY(read_context(f, ids, &logits, err));
-    for (int64_t i = 0; i < o->max_new_tokens && !stop_requested(); i++) {
+    for (int64_t i = 0; i < o->max_new_tokens; i++) {
         int32_t id;
         TRY(sampler_draw(s, logits, text, i, &id, err));
         if (id == o->end_token) break;
@@ -60,7 +59,7 @@ static Status all_texts(Infer *f, Sampler *s, const GenerateOptions *o, Writer *
 {
     if (ids->n == 0) TRY(token_ids_push(ids, o->start_token, err));
     const int64_t prompt = ids->n;
-    for (int64_t text = 0; text < o->num_samples && !stop_requested(); text++) {
+    for (int64_t text = 0; text < o->num_samples; text++) {
         ids->n = prompt;
         TRY(one_text(f, s, o, w, ids, text, err));
     }

@@ -162,7 +162,9 @@ static Status report(Run *r, const TrainStep *s, double took, Pace *pace, Err *e
     if (s->skipped) {
         progress_break();
         log_warn("step %" PRId64 " skipped: %s%s", step,
-                 s->counted == 0 ? "no target in it is counted" : "loss or gradient is not finite",
+                 s->counted == 0 ? "no target in it is counted"
+                 : s->bad        ? "not finite is the gradient of "
+                                 : "the loss is not finite",
                  s->bad ? s->bad : "");
     }
     return metrics_step(&r->metrics,
@@ -209,7 +211,9 @@ static Status loop(Run *r, Err *err)
         const bool late = o->max_seconds > 0 && clock_seconds() - pace.start >= o->max_seconds;
         if (sig) return stopped(r, sig == 2 ? "SIGINT" : "SIGTERM", err);
         if (late && r->state.step < o->max_steps) return stopped(r, "max_seconds", err);
-        TRY(chores(r, err));
+        const Status st = chores(r, err);
+        if (st == ERR_STOPPED) continue; // an evaluation was given up; it is made up on resume
+        TRY(st);
         if (r->state.step >= o->max_steps) break;
         TRY(one_step(r, &pace, &bad, err));
     }

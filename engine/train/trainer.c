@@ -6,6 +6,7 @@
 #include "engine/base/assert.h"
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
+#include "engine/base/stop.h"
 #include "engine/model/model_hf.h"
 
 #include <math.h>
@@ -284,6 +285,7 @@ Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int6
     TRY(stream_seek(val, 0, err));
     for (int64_t i = 0; batches == 0 || i < batches; i++) {
         StreamBatch b;
+        if (stop_requested()) return err_set(err, ERR_STOPPED, "told to stop");
         TRY(stream_next(val, &b, err));
         if (b.samples == 0) break;
         TRY(upload_ids(t, &b, err));

@@ -93,6 +93,7 @@ LT_MUST_CHECK Status trainer_load_model(Trainer *t, const char *dir, Err *err);
 LT_MUST_CHECK Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err);
 // Mean loss over counted targets of up to `batches` micro-batches (0: until the stream ends) from
 // `val`, which starts at its beginning. Touches nothing that training reads. NaN: nothing counted.
+// A signal gives it up: ERR_STOPPED.
 LT_MUST_CHECK Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss,
                                   int64_t *counted, Err *err);
 // Rate of the matrix kernels, FLOP/s, from a few products of the model's own size (takes ~50 ms).

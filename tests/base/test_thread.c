@@ -94,6 +94,7 @@ static int child_with_signals(int first, int second)
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        stop_pipe();
         stop_install();
         if (stop_requested() != 0) _exit(99);
         if (first) raise(first);
