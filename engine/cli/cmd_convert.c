@@ -37,8 +37,6 @@ static Status vocab_rows(int64_t pad, const char *dir, int64_t *rows, Err *err)
 
 Status cmd_convert(const Options *o, Err *err)
 {
-    if (!o->from[0] || !o->to[0])
-        return err_set(err, ERR_USAGE, "%s is missing", o->from[0] ? "--to" : "--from");
     HfConvert h = {.dtype = HF_AS_IS, .tie = HF_AS_IS};
     int64_t step = -1;
     DType dtype;

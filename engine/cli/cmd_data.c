@@ -15,21 +15,6 @@
 
 enum { SEPARATOR_CAP = 256 };
 
-static Status check_options(const Options *o, Err *err)
-{
-    static const char hint[] = "lathe data --input=FILE|DIR|- --tokenizer=DIR|FILE --out=DIR";
-    char missing[64] = "";
-    if (!o->input[0]) strcat(missing, " --input");
-    if (!o->tokenizer[0]) strcat(missing, " --tokenizer");
-    if (!o->out[0]) strcat(missing, " --out");
-    Status s = ERR_NONE;
-    if (missing[0]) s = err_set(err, ERR_USAGE, "missing:%s", missing);
-    if (s == ERR_NONE && o->n_args > 0)
-        s = err_set(err, ERR_USAGE, "unexpected word '%.200s'", o->args[0]);
-    if (s != ERR_NONE) err_hint(err, "%s", hint);
-    return s;
-}
-
 static const char *plural(int64_t n)
 {
     return n == 1 ? "" : "s";
@@ -75,7 +60,6 @@ static void tell(const DataBuilt *b, const char *out)
 Status cmd_data(const Options *o, Err *err)
 {
     char separator[SEPARATOR_CAP];
-    TRY(check_options(o, err));
     TRY_CTX(text_unescape(o->data_document_separator, separator, sizeof separator, err), err,
             "reading data.document_separator");
     const DataBuild how = {.input = o->input,

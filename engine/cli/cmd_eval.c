@@ -107,7 +107,11 @@ static Status eval_lastword(const Options *o, Evaluator *e, const Tokenizer *t, 
 static Status run(const Options *o, const Loaded *m, Backend *b, Err *err)
 {
     const bool given = options_given(o, OPT_block_size);
-    const int64_t block = given ? LT_MIN(o->block_size, m->c.n_positions) : m->c.n_positions;
+    const int64_t block = given ? o->block_size : m->c.n_positions;
+    if (block > m->c.n_positions)
+        return err_set(err, ERR_USAGE,
+                       "block_size = %" PRId64 ", but the model in %s has %" PRId64 " positions",
+                       block, m->dir, m->c.n_positions);
     const bool tasks = o->choices[0] || o->lastword[0]; // one question at a time
     Tokenizer *t = NULL;
     Evaluator e = {0};
@@ -130,11 +134,6 @@ static Status run(const Options *o, const Loaded *m, Backend *b, Err *err)
 
 Status cmd_eval(const Options *o, Err *err)
 {
-    const int what =
-        (o->data[0] != 0) + (o->text[0] != 0) + (o->choices[0] != 0) + (o->lastword[0] != 0);
-    if (!o->model[0]) return err_set(err, ERR_USAGE, "eval needs --model=DIR");
-    if (what != 1)
-        return err_set(err, ERR_USAGE, "eval needs one of --data, --text, --choices, --lastword");
     Backend b;
     Loaded m;
     TRY(backend_of_options(&b, o, err));

@@ -41,8 +41,6 @@ static Status sink(void *arg, int64_t text, const char *bytes, size_t n, bool en
 // --prompt, --prompt_file (- is standard input), or standard input when it is no terminal.
 static Status read_prompt(const Options *o, Buf *out, Err *err)
 {
-    if (o->prompt[0] && o->prompt_file[0])
-        return err_set(err, ERR_USAGE, "prompt and prompt_file: give one of them");
     if (o->prompt[0] || options_given(o, OPT_prompt)) return buf_puts(out, o->prompt, err);
     if (o->prompt_file[0] && strcmp(o->prompt_file, "-") != 0)
         return file_read(o->prompt_file, out, err);
@@ -83,7 +81,6 @@ static Status generate(const Options *o, const Loaded *m, Backend *b, const Toke
 
 Status cmd_generate(const Options *o, Err *err)
 {
-    if (!o->model[0]) return err_set(err, ERR_USAGE, "generate needs --model=DIR");
     Backend b;
     Loaded m;
     Tokenizer *t = NULL;

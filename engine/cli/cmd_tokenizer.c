@@ -68,13 +68,6 @@ static int thread_count(const Options *o)
 static Status train(const Options *o, Err *err)
 {
     const bool bpe = strcmp(o->type, "bpe") == 0;
-    if (!*o->input || !*o->out) {
-        const Status wrong =
-            err_set(err, ERR_USAGE, "%s is missing", *o->input ? "--out" : "--input");
-        err_hint(err, "lathe tokenizer train --input=FILE --vocab_size=%d --out=DIR",
-                 DEFAULT_VOCAB);
-        return wrong;
-    }
     if (o->n_args > 1)
         return err_set(err, ERR_USAGE, "\"%s\" is not expected: the text is named by --input",
                        o->args[1]);
@@ -170,11 +163,6 @@ static Status each_file(const Options *o,
                         Status (*one)(const Tokenizer *, const Options *, const char *, Err *),
                         Err *err)
 {
-    if (!*o->tokenizer) {
-        const Status wrong = err_set(err, ERR_USAGE, "--tokenizer is missing");
-        err_hint(err, "lathe tokenizer %s --tokenizer=DIR [FILE ...]", o->args[0]);
-        return wrong;
-    }
     const char *const doing = one == encode_one ? "encoding" : "decoding";
     Tokenizer *t = NULL;
     TRY(tokenizer_load(&t, o->tokenizer, o->pattern, err));
@@ -192,12 +180,7 @@ static Status each_file(const Options *o,
 
 Status cmd_tokenizer(const Options *o, Err *err)
 {
-    const char *what = o->n_args > 0 ? o->args[0] : "";
+    const char *what = o->args[0]; // one of three: the option rules saw to it
     if (strcmp(what, "train") == 0) return train(o, err);
-    if (strcmp(what, "encode") == 0) return each_file(o, encode_one, err);
-    if (strcmp(what, "decode") == 0) return each_file(o, decode_one, err);
-    err_hint(err, "lathe tokenizer train | encode | decode");
-    return *what
-               ? err_set(err, ERR_USAGE, "no \"%s\": tokenizer has train, encode and decode", what)
-               : err_set(err, ERR_USAGE, "what to do? tokenizer has train, encode and decode");
+    return each_file(o, strcmp(what, "encode") == 0 ? encode_one : decode_one, err);
 }

@@ -37,6 +37,14 @@ static Status need(Rules *r, OptionId id, const char *value, const char *what)
     return problems_add(r->p, r->err, "", "--%s is missing: %s", option_rows[id].name, what);
 }
 
+// An option that was given, but that the chosen work does not look at.
+static Status no_use(Rules *r, OptionId id, const char *work, const char *kind)
+{
+    if (!options_given(r->o, id)) return ERR_NONE;
+    return problems_add(r->p, r->err, "", "--%s has no meaning for %s%s", option_rows[id].name,
+                        work, kind);
+}
+
 // Sizes are 64-bit. This rough count, in bytes and from above, is refused long before they
 // overflow.
 static Status size_rule(Rules *r)
@@ -132,6 +140,15 @@ static Status tokenizer_rules(Rules *r)
 {
     const Options    *o    = r->o;
     const char *const what = o->n_args ? o->args[0] : "";
+    static const struct {
+        OptionId id;
+        const char *used_by;
+    } uses[] = {{OPT_input, "train"},         {OPT_out, "train"},
+                {OPT_type, "train"},          {OPT_vocab_size, "train"},
+                {OPT_allow_special, "encode"}, {OPT_tokenizer, "encode decode"}};
+    for (size_t i = 0; i < LT_COUNT(uses); i++)
+        if (what[0] && !option_in_words(uses[i].used_by, what))
+            TRY(no_use(r, uses[i].id, "tokenizer ", what));
     if (strcmp(what, "train") == 0) {
         TRY(need(r, OPT_input, o->input, "the text to learn from"));
         return need(r, OPT_out, o->out, "the folder to write the tokenizer to");
@@ -144,11 +161,22 @@ static Status tokenizer_rules(Rules *r)
 
 static Status eval_rules(Rules *r)
 {
+    static const OptionId of_data[] = {OPT_split, OPT_eval_batches, OPT_data_document_mask,
+                                       OPT_loss_mask};
     const Options *o = r->o;
     TRY(need(r, OPT_model, o->model, "a run folder, step folder or Hugging Face folder"));
-    if (!o->data[0] && !o->text[0] && !o->choices[0] && !o->lastword[0])
+    const char *const on[] = {o->data, o->text, o->choices, o->lastword};
+    int n = 0;
+    for (size_t i = 0; i < LT_COUNT(on); i++) n += on[i][0] != 0;
+    if (n == 0)
         return problems_add(r->p, r->err, "",
                             "nothing to evaluate on: give --data, --text, --choices or --lastword");
+    if (n > 1)
+        return problems_add(r->p, r->err, "",
+                            "give one of --data, --text, --choices and --lastword, not %d", n);
+    if (o->data[0]) return no_use(r, OPT_tokenizer, "--data, which has token ids", "");
+    for (size_t i = 0; i < LT_COUNT(of_data); i++)
+        TRY(no_use(r, of_data[i], "anything but --data", ""));
     return ERR_NONE;
 }
 

@@ -125,15 +125,21 @@ static Status stopped(Run *r, const char *why, Err *err)
     return st;
 }
 
-static Status diverged(Run *r, int64_t in_a_row, const char *bad, Err *err)
+static Status diverged(Run *r, int64_t in_a_row, const TrainStep *last, Err *err)
 {
     char kept[128] = "no checkpoint was saved yet";
     if (run_saver_wait(&r->saver, NULL) == ERR_NONE && r->saver.last_step >= 0)
         snprintf(kept, sizeof kept, "step %" PRId64 " is saved and intact", r->saver.last_step);
-    const Status st =
-        err_set(err, ERR_DIVERGED,
-                "%" PRId64 " steps in a row were not finite (first bad gradient: %s); %s", in_a_row,
-                bad ? bad : "none, the loss itself", kept);
+    Status st;
+    if (last->counted == 0) {
+        st = err_set(err, ERR_DIVERGED, "%" PRId64 " steps in a row had no target that counts; %s",
+                     in_a_row, kept);
+        err_hint(err, "a larger batch_tokens, or other data for this loss.mask");
+        return st;
+    }
+    st = err_set(err, ERR_DIVERGED,
+                 "%" PRId64 " steps in a row were not finite (first bad gradient: %s); %s",
+                 in_a_row, last->bad ? last->bad : "none, the loss itself", kept);
     err_hint(err, "a lower learning_rate, a longer warmup_steps or grad_clip often helps");
     return st;
 }
@@ -196,7 +202,7 @@ static Status one_step(Run *r, Pace *pace, int64_t *bad_in_a_row, Err *err)
     r->state.seconds = seconds_so_far(pace);
     TRY(report(r, &s, clock_seconds() - start, pace, err));
     *bad_in_a_row = s.skipped ? *bad_in_a_row + 1 : 0;
-    if (*bad_in_a_row >= r->o->max_bad_steps) return diverged(r, *bad_in_a_row, s.bad, err);
+    if (*bad_in_a_row >= r->o->max_bad_steps) return diverged(r, *bad_in_a_row, &s, err);
     return ERR_NONE;
 }
 

@@ -22,8 +22,8 @@ static bool names_step(const Options *o)
 
 static Status not_of_this_run(const Options *o, Err *err)
 {
-    const Status st =
-        err_set(err, ERR_USAGE, "resume = %s is not a step folder of the run %s", o->resume, o->run);
+    const Status st = err_set(err, ERR_USAGE, "resume = %s is not a step folder of the run %s",
+                              o->resume, o->run);
     err_hint(err, "--init_from=%s starts a new run from its weights", o->resume);
     return st;
 }

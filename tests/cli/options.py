@@ -42,6 +42,9 @@ def test_a_resumed_fine_tuning_keeps_its_step(folder):
     ok("train", data=data, run=parts, max_steps=8)
     check(tokens_a_step(parts) == tokens_a_step(whole), f"{tokens_a_step(parts)}, {tokens_a_step(whole)}")
     check(state_sha(parts, 8) == state_sha(whole, 8), "weights differ")
+    more = os.path.join(folder, "more")
+    ok("train", data=data, run=more, init_from=init, max_steps=1, batch_tokens=64, **TUNE)
+    check(tokens_a_step(more) == {1: 64}, f"two micro-batches: {tokens_a_step(more)}")
 
 
 def test_a_fine_tuning_stopped_before_its_first_save_starts_again(folder):
@@ -119,9 +122,21 @@ def test_options_without_a_use_are_refused(folder):
             ("input", ("tokenizer", "encode"), dict(tokenizer=tok, input=text)),
             ("vocab_size", ("tokenizer", "decode"), dict(tokenizer=tok, vocab_size=300)),
             ("tokenizer", ("tokenizer", "train"), dict(input=text, out=os.path.join(folder, "t"), tokenizer=tok)),
+            ("residual_dtype", ("plan",), dict(precision="fp32", residual_dtype="bf16")),
             ("positional", ("tokenizer", "train", "x"), dict(input=text, out=os.path.join(folder, "t")))):
         r = run(*args, **options)
         check(r.code == 2 and (word in r.err or word == "positional"), f"{' '.join(args)} {word}", r)
+
+
+def test_steps_without_targets_are_not_called_infinite(folder):
+    lines = "".join('{"prompt": "%s", "completion": "x"}\n' % ("the " * 400) for _ in range(30))
+    source, tok, data = (os.path.join(folder, n) for n in ("p.jsonl", "tok", "data"))
+    write(source, lines)
+    ok("tokenizer", "train", input=source, type="char", out=tok)
+    ok("data", input=source, tokenizer=tok, out=data)
+    r = run("train", data=data, run=os.path.join(folder, "run"), loss__mask="completion",
+            **tiny(batch_size=1, max_bad_steps=3))
+    check(r.code == 4 and "no target" in r.err and "not finite" not in r.err, "prompts only", r)
 
 
 def test_a_stop_does_not_wait_for_the_evaluation(folder):
