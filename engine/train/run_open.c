@@ -246,6 +246,20 @@ static Status set_newer_steps_aside(const Run *r, Err *err)
     return ERR_NONE;
 }
 
+// The position of the data means nothing in other data.
+static Status check_same_data(Run *r, Err *err)
+{
+    const int64_t was = r->state.data_tokens;
+    r->state.data_tokens = r->info.tokens;
+    if (!r->resumed_from[0] || was == r->info.tokens) return ERR_NONE;
+    const Status st = err_set(err, ERR_USAGE,
+                              "%s has %" PRId64 " training tokens, but %" PRId64
+                              " when the run %s was saved",
+                              r->o->data, r->info.tokens, was, r->o->run);
+    err_hint(err, "--init_from=%s starts a new run on other data", r->resumed_from);
+    return st;
+}
+
 static Status load_or_init(Run *r, Err *err)
 {
     r->state = run_state_new();
@@ -257,6 +271,7 @@ static Status load_or_init(Run *r, Err *err)
                 r->o->init_from);
     else
         TRY(trainer_init_weights(&r->trainer, err));
+    TRY(check_same_data(r, err));
     return stream_seek(r->train, r->state.samples, err);
 }
 

@@ -73,9 +73,10 @@ static Status state_text(const RunState *st, const TrainSetup *setup, Buf *out, 
     TRY(buf_printf(out, err,
                    "{\n  \"lathe_trainer\": %d,\n  \"step\": %" PRId64 ",\n  \"samples\": %" PRId64
                    ",\n  \"skipped\": %" PRId64 ",\n  \"tokens\": %" PRId64
-                   ",\n  \"last_eval\": %" PRId64 ",\n  \"best_step\": %" PRId64 ",\n",
+                   ",\n  \"last_eval\": %" PRId64 ",\n  \"best_step\": %" PRId64
+                   ",\n  \"data_tokens\": %" PRId64 ",\n",
                    FORMAT_VERSION, st->step, st->samples, st->skipped, st->tokens, st->last_eval,
-                   st->best_step));
+                   st->best_step, st->data_tokens));
     if (isfinite(st->best_loss))
         TRY(buf_printf(out, err, "  \"best_loss\": %.17g,\n", st->best_loss));
     return buf_printf(
@@ -148,7 +149,8 @@ static Status parse_state(RunState *st, const json_t *o, const Trainer *t, const
         int64_t *to;
     } rows[] = {{"step", &st->step},           {"samples", &st->samples},
                 {"skipped", &st->skipped},     {"tokens", &st->tokens},
-                {"last_eval", &st->last_eval}, {"best_step", &st->best_step}};
+                {"last_eval", &st->last_eval}, {"best_step", &st->best_step},
+                {"data_tokens", &st->data_tokens}};
     for (size_t i = 0; i < LT_COUNT(rows); i++) TRY(need_int(o, rows[i].key, dir, rows[i].to, err));
     if (st->step < 0 || st->samples < 0)
         return err_set(err, ERR_FORMAT, "%s/trainer.json: negative step or samples", dir);

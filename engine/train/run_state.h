@@ -17,6 +17,7 @@ typedef struct RunState {
     int64_t best_step; // -1: none
     double best_loss;  // infinity: none
     double seconds;    // spent training
+    int64_t data_tokens; // of the training split; samples counts in data of this length
 } RunState;
 
 typedef struct RunSaver {

@@ -90,6 +90,17 @@ def test_data_of_another_tokenizer_is_refused_on_resume(folder):
     check(r.code == 2 and "tokenizer" in r.err, "the ids mean something else now", r)
 
 
+def test_other_data_under_the_same_name_is_refused_on_resume(folder):
+    data = data_of(folder)
+    run_dir = os.path.join(folder, "run")
+    ok("train", data=data, run=run_dir, **tiny(max_steps=2, save_interval=2))
+    shutil.rmtree(data)
+    ok("data", input=os.path.join(folder, "data.txt"), tokenizer=os.path.join(folder, "data-tok"), out=data,
+       val_fraction=0.5)
+    r = run("train", data=data, run=run_dir, max_steps=4)
+    check(r.code == 2 and "5280" in r.err and "3300" in r.err, "the samples are others now", r)
+
+
 def test_a_missing_validation_shard_is_an_error(folder):
     data = data_of(folder)
     os.remove(os.path.join(data, "val-00000.bin"))
