@@ -9,7 +9,8 @@
 #include "tokenizer/tokenizer_impl.h"
 #include "tokenizer/unicode_class.h"
 
-const uint16_t byte_map_cp[256] = {
+// byte -> code point
+static const uint16_t byte_map_cp[256] = {
     256, 257, 258, 259, 260, 261, 262, 263, 264, 265, 266, 267, 268, 269, 270, 271, 272, 273, 274,
     275, 276, 277, 278, 279, 280, 281, 282, 283, 284, 285, 286, 287, 288, 33,  34,  35,  36,  37,
     38,  39,  40,  41,  42,  43,  44,  45,  46,  47,  48,  49,  50,  51,  52,  53,  54,  55,  56,
@@ -43,7 +44,8 @@ const uint8_t byte_map_order[256] = {
     153, 154, 155, 156, 157, 158, 159, 160, 173,
 };
 
-int byte_map_find(uint32_t cp)
+// code point -> byte, or -1
+static int byte_map_find(uint32_t cp)
 {
     if (cp >= 256 + 68) return -1;
     // Ids are in the order of code points, and only the first 188 characters have gaps.

@@ -178,9 +178,7 @@ LT_MUST_CHECK Status load_ranks(Tokenizer **out, const Buf *text, PretokenPatter
                                 Err *err);
 
 // byte_map.c: GPT-2's way to write any byte as a visible character.
-extern const uint16_t byte_map_cp[256];   // byte -> code point
 extern const uint8_t byte_map_order[256]; // ids 0..255 of a trained vocabulary -> byte
-int byte_map_find(uint32_t cp);           // code point -> byte, or -1
 // UTF-8 of the visible form of n bytes, and back (-1: not such a form; else the number of bytes).
 LT_MUST_CHECK Status byte_map_write(const void *bytes, size_t n, Buf *out, Err *err);
 int64_t byte_map_read(const char *text, size_t n, uint8_t *out);
