@@ -47,7 +47,6 @@ LT_MUST_CHECK Status ckpt_save(const CkptSave *s, Err *err);
 LT_MUST_CHECK Status ckpt_writer_open(CkptWriter **w, Err *err);
 LT_MUST_CHECK Status ckpt_writer_start(CkptWriter *w, const CkptSave *s, Err *err);
 LT_MUST_CHECK Status ckpt_writer_wait(CkptWriter *w, Err *err); // the error of the last save
-bool ckpt_writer_busy(CkptWriter *w);                           // is a save still running?
 void ckpt_writer_close(CkptWriter *w);                          // waits; NULL is fine
 
 // Resolve what a user may name: a run folder (`which` NULL: its newest complete step; "best"; or a

@@ -92,14 +92,6 @@ Status ckpt_writer_start(CkptWriter *w, const CkptSave *s, Err *err)
     return ERR_NONE;
 }
 
-bool ckpt_writer_busy(CkptWriter *w)
-{
-    mutex_lock(&w->mutex);
-    const bool busy = w->phase == GIVEN;
-    mutex_unlock(&w->mutex);
-    return busy;
-}
-
 void ckpt_writer_close(CkptWriter *w)
 {
     if (!w) return;

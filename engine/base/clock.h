@@ -1,10 +1,9 @@
-// clock.h -- time that only goes forward (for durations) and the date (for labels).
+// clock.h -- time that only goes forward, for durations.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "engine/base/compiler.h"
 
 LT_C_BEGIN
-double clock_seconds(void);    // monotonic; only differences mean anything
-void clock_date(char out[32]); // "2026-11-30T10:15:00Z"
+double clock_seconds(void); // monotonic; only differences mean anything
 LT_C_END

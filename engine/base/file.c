@@ -219,15 +219,6 @@ Status file_replace(const char *path, const void *bytes, size_t n, Err *err)
     return file_commit(&w, err);
 }
 
-Status file_append_line(const char *path, const char *line, size_t n, Err *err)
-{
-    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) return err_errno(err, errno, "open %s", path);
-    const Status s = write_all(fd, path, line, n, err);
-    close(fd);
-    return s;
-}
-
 Status file_mkdirs(const char *path, Err *err)
 {
     char part[PATH_CAP];
@@ -239,8 +230,14 @@ Status file_mkdirs(const char *path, Err *err)
         if (*s && *s != '/') continue;
         const char c = *s;
         *s = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+        if (mkdir(part, 0777) == 0) {
+            // Or a power cut could take the new folder and with it files that are synced in it.
+            char parent[PATH_CAP];
+            parent_of(parent, part);
+            TRY(file_sync_dir(parent, err));
+        } else if (errno != EEXIST) {
             return err_errno(err, errno, "create folder %s", part);
+        }
         *s = c;
         if (!c) break;
     }

@@ -58,7 +58,6 @@ LT_MUST_CHECK Status file_write(FileWriter *w, const void *bytes, size_t n, Err 
 LT_MUST_CHECK Status file_commit(FileWriter *w, Err *err); // closed afterwards, success or not
 void file_abandon(FileWriter *w);                          // also of a closed one
 LT_MUST_CHECK Status file_replace(const char *path, const void *bytes, size_t n, Err *err);
-LT_MUST_CHECK Status file_append_line(const char *path, const char *line, size_t n, Err *err);
 
 LT_MUST_CHECK Status file_mkdirs(const char *path, Err *err); // all parents too; exists is fine
 // fsync of the folder included

@@ -6,11 +6,6 @@
 
 #include <math.h>
 
-double rng_uniform(uint32_t word)
-{
-    return word * 0x1p-32;
-}
-
 double rng_uniform53(uint32_t hi, uint32_t lo)
 {
     return (double)((((uint64_t)hi << 32) | lo) >> 11) * 0x1p-53;

@@ -72,7 +72,6 @@ LT_INLINE uint32_t rng_threshold(double p)
 }
 
 LT_C_BEGIN
-double rng_uniform(uint32_t word);                       // [0, 1)
 double rng_uniform53(uint32_t hi, uint32_t lo);          // [0, 1), 53 bits
 void rng_normal2(double out[2], uint32_t u, uint32_t v); // two N(0,1) (Box, Muller 1958)
 uint64_t rng_below(uint64_t seed, uint64_t sample, uint64_t draw, uint64_t n); // uniform in [0, n)

@@ -191,8 +191,8 @@ static void failures_name_the_path_and_the_reason(void **state)
         file_read(path, &b, &err),       file_map(path, &m, &err),
         file_size(path, &n, &err),       file_crc(path, &crc, &n, &err),
         file_list(path, &l, &err),       file_create(&w, path, &err),
-        file_replace(path, "", 0, &err), file_append_line(path, "", 0, &err),
-        file_rename(path, dir, &err),    file_sync_dir(path, &err),
+        file_replace(path, "", 0, &err), file_rename(path, dir, &err),
+        file_sync_dir(path, &err),
     };
     for (size_t i = 0; i < LT_COUNT(got); i++) assert_int_equal(got[i], ERR_IO);
     assert_int_equal(file_read(path, &b, &err), ERR_IO);
@@ -304,16 +304,14 @@ static void remove_tree_takes_all_of_it_and_no_more(void **state)
     mem_free(kept);
 }
 
-static void lines_are_appended(void **state)
+static void a_file_is_renamed(void **state)
 {
     char *path = at(*state, "log");
-    OK(file_append_line(path, "one\n", 4, NULL));
-    OK(file_append_line(path, "two\n", 4, NULL));
-    expect_content(path, "one\ntwo\n");
+    OK(file_replace(path, "one\n", 4, NULL));
     char *moved = at(*state, "log2");
     OK(file_rename(path, moved, NULL));
     assert_false(file_exists(path));
-    expect_content(moved, "one\ntwo\n");
+    expect_content(moved, "one\n");
     mem_free(path);
     mem_free(moved);
 }
@@ -388,7 +386,7 @@ int main(void)
         cmocka_unit_test(mkdirs_makes_parents_and_accepts_what_exists),
         cmocka_unit_test(list_is_sorted_by_bytes),
         cmocka_unit_test(remove_tree_takes_all_of_it_and_no_more),
-        cmocka_unit_test(lines_are_appended),
+        cmocka_unit_test(a_file_is_renamed),
         cmocka_unit_test(pipe_is_read_to_its_end),
         cmocka_unit_test(lock_is_held_by_one_process_and_dies_with_it),
     };

@@ -117,15 +117,11 @@ static void first_signal_asks_second_one_ends(void **state)
     assert_int_equal(child_with_signals(SIGPIPE, SIGTERM), 1 + SIGTERM);
 }
 
-static void clock_goes_forward_and_dates_are_iso(void **state)
+static void clock_goes_forward(void **state)
 {
     (void)state;
     const double a = clock_seconds(), b = clock_seconds();
-    char         d[32];
     assert_true(b >= a);
-    clock_date(d);
-    assert_int_equal(strlen(d), 20);
-    assert_true(d[4] == '-' && d[10] == 'T' && d[19] == 'Z');
 }
 
 int main(void)
@@ -135,7 +131,7 @@ int main(void)
         cmocka_unit_test(workers_take_no_signals_and_the_caller_keeps_its_own),
         cmocka_unit_test(at_least_one_cpu),
         cmocka_unit_test(first_signal_asks_second_one_ends),
-        cmocka_unit_test(clock_goes_forward_and_dates_are_iso),
+        cmocka_unit_test(clock_goes_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

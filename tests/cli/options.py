@@ -156,7 +156,6 @@ def test_a_stop_does_not_wait_for_the_evaluation(folder):
     p = start("train", data=data, run=run_dir,
               **tiny(n_embd=128, batch_size=1, eval_interval=5, eval_batches=0, max_steps=6, save_interval=100))
     wait_for_step(p, run_dir, 5)
-    time.sleep(0.3)
     began = time.monotonic()
     p.send_signal(signal.SIGTERM)
     r = finish(p)
@@ -170,7 +169,8 @@ def test_sigterm_ends_what_has_nothing_to_save(folder):
     data = char_data(folder, words_text(400000), val_fraction=0.9)
     model = model_of(folder, data, n_embd=128)
     p = start("eval", model=model, data=data, batch_size=1)
-    time.sleep(0.5)
+    while p.poll() is None and len(os.listdir(f"/proc/{p.pid}/task")) < 2:
+        time.sleep(0.002)  # until it computes
     p.send_signal(signal.SIGTERM)
     r = finish(p, timeout=5)
     check(r.code == -signal.SIGTERM, "eval goes on after SIGTERM", r)
