@@ -87,11 +87,12 @@ if ! scripts/setup.sh; then
 fi
 
 default='slow|oracle|fuzz'
+once="$default|sanitizer" # what only the slower builds run
 for s in $stages; do
     case $s in
-    release) stage release release -LE "$default" ;;
-    clang) stage clang clang -LE "$default|cli" -E "^check_" ;;
-    asan) stage asan asan -LE "$default" -E "^check_|^cli_(kill9|learn|same_curve)" ;;
+    release) stage release release -LE "$once" ;;
+    clang) stage clang clang -LE "$once|cli" -E "^check_" ;;
+    asan) stage asan asan -LE "$default" -E "^check_|^cli_(kill9|learn|same_curve|resume$)" ;;
     tsan) stage tsan tsan -L threads -LE "$default" ;;
     esac
 done

@@ -49,7 +49,7 @@ static void put_nan(Tensor *t, int variant, int64_t row, int64_t col)
 
 typedef struct EmbeddingCase {
     int64_t N, T, C, V;
-    int     tables;    // 1: tokens, 2: and positions, 3: and types
+    int     tables;    // 1: tokens, 2: and positions, 3: and types; backward also 0: positions only
     int     given;     // positions and types are given as arrays
     int64_t position0; // forward
 } EmbeddingCase;
@@ -62,7 +62,7 @@ static const EmbeddingCase embedding_fwd_cases[] = {
 static const EmbeddingCase embedding_bwd_cases[] = {
     {1, 1, 1, 1, 1, 0, 0},   {12, 4, 16, 11, 2, 0, 0},  {15, 5, 33, 7, 3, 0, 0},
     {140, 7, 128, 3, 3, 1, 0}, {0, 4, 8, 5, 2, 0, 0},    {256, 64, 65, 257, 2, 0, 0},
-    {300, 50, 127, 2, 3, 1, 0},  {512, 32, 768, 13, 2, 0, 0},
+    {300, 50, 127, 2, 3, 1, 0},  {512, 32, 768, 13, 2, 0, 0}, {30, 6, 40, 5, 0, 0, 0},
 };
 
 static void build_embedding_fwd(Case *c, int variant, const Mix *m)
@@ -95,11 +95,14 @@ static void build_embedding_bwd(Case *c, int variant, const Mix *m)
     *a = (EmbeddingBwdArgs){.N = e.N, .T = e.T, .C = e.C, .V = e.V, .P = P, .S = S};
     a->dout_dtype = m->resid;
     a->dout       = tensor_dev(case_tensor(c, TENSOR_IN, "dout", m->resid, e.N, e.C, e.C, 1));
-    a->token      = tensor_dev(case_ints(c, "token", e.N, e.V));
-    Tensor *t     = case_tensor(c, TENSOR_INOUT, "dwte", DTYPE_F32, e.V, e.C, e.C, 1);
-    t->exact      = true; // the contract fixes the order of the sums
-    a->dwte       = tensor_dev(t);
-    if (e.tables > 1) {
+    Tensor *t; // exact: the contract fixes the order of the sums
+    if (e.tables > 0) {
+        a->token = tensor_dev(case_ints(c, "token", e.N, e.V));
+        t        = case_tensor(c, TENSOR_INOUT, "dwte", DTYPE_F32, e.V, e.C, e.C, 1);
+        t->exact = true;
+        a->dwte  = tensor_dev(t);
+    }
+    if (e.tables != 1) {
         t        = case_tensor(c, TENSOR_INOUT, "dwpe", DTYPE_F32, P, e.C, e.C, 1);
         t->exact = true;
         a->dwpe  = tensor_dev(t);
@@ -286,6 +289,10 @@ static const struct {
     {1, 300, 700, 0, 1, LD_PAD, MATMUL_PLAIN, 0},
     {2, 50, 1100, 0, 0, NO_BIAS | ACCUMULATE, MATMUL_PLAIN, 0},
     {300, 1, 70, 0, 1, 0, MATMUL_PLAIN, 0},
+    {1, 37, 129, 0, 1, NO_BIAS | ACCUMULATE, MATMUL_PLAIN, 0},
+    {2, 33, 64, 0, 1, LD_PAD | NO_BIAS | F32_C | ACCUMULATE, MATMUL_PLAIN, 0},
+    {4, 66, 31, 0, 1, NO_BIAS, MATMUL_DGELU, ACT_GELU_TANH},
+    {4, 3, 0, 0, 1, 0, MATMUL_PLAIN, 0},
 };
 
 static void build_matmul(Case *c, int variant, const Mix *m)

@@ -11,16 +11,36 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-static Status open_isa(const char *wish, CpuChoice *choice, Err *err, char impl[32])
+static const MatmulArgs large = {.M = 64,
+                                 .N = 64,
+                                 .K = 64,
+                                 .trans_b = true,
+                                 .ab_dtype = DTYPE_BF16,
+                                 .c_dtype = DTYPE_BF16};
+static const MatmulArgs one_row = {.M = 1,
+                                   .N = 64,
+                                   .K = 64,
+                                   .trans_b = true,
+                                   .ab_dtype = DTYPE_BF16,
+                                   .c_dtype = DTYPE_BF16};
+
+// impl: what then serves the product.
+static Status open_for(const MatmulArgs *product, const char *wish, CpuChoice *choice, Err *err,
+                       char impl[32])
 {
     Ops *ops = mem_alloc(sizeof *ops);
     assert_non_null(ops);
     ops_init(ops);
     const Status s = cpu_open(ops, wish, choice, err);
-    const int n = ops->info[OP_matmul].n;
-    strcpy(impl, ops_impl_name(ops, OP_matmul, n - 1));
+    const OpCtx cx = {.ops = ops};
+    strcpy(impl, op_matmul_impl(&cx, product));
     mem_free(ops);
     return s;
+}
+
+static Status open_isa(const char *wish, CpuChoice *choice, Err *err, char impl[32])
+{
+    return open_for(&large, wish, choice, err, impl);
 }
 
 static void every_listed_set_opens_under_its_name(void **state)
@@ -39,6 +59,20 @@ static void every_listed_set_opens_under_its_name(void **state)
         assert_string_equal(impl, names[i]);
         assert_true(choice.why[0] != '\0');
         assert_true(cpu_peak(names[i], 1, 0.001) > 1e6);
+    }
+}
+
+static void one_row_goes_to_the_kernel_that_packs_nothing(void **state)
+{
+    (void)state;
+    const char *names[8];
+    const int n = cpu_list(names);
+    for (int i = 0; i < n; i++) {
+        CpuChoice choice;
+        Err err;
+        char impl[32];
+        assert_int_equal(open_for(&one_row, names[i], &choice, &err, impl), ERR_NONE);
+        assert_memory_equal(impl, "gemv_", 5);
     }
 }
 
@@ -73,6 +107,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_listed_set_opens_under_its_name),
+        cmocka_unit_test(one_row_goes_to_the_kernel_that_packs_nothing),
         cmocka_unit_test(auto_names_its_choice_and_that_opens_the_same),
         cmocka_unit_test(a_set_that_is_not_here_is_refused_and_leaves_the_table),
     };

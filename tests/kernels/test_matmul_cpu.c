@@ -1,4 +1,4 @@
-// test_matmul_cpu.c -- kernels/cpu/gemm_*.c against kernels/ref/matmul_ref.c.
+// test_matmul_cpu.c -- kernels/cpu/gemm_*.c and gemv.c against kernels/ref/matmul_ref.c.
 //
 // Operands are small multiples of 1/4, so that products and sums are exact in f32 and bf16
 // operands: a plain product must equal the reference bit for bit, an epilogue within a few ulp.
@@ -51,6 +51,12 @@ static void *matrix(int64_t rows, int64_t cols, int64_t ld, DType t, bool real)
     return p;
 }
 
+// The instruction set that brings an implementation: gemv_avx2 comes with avx2.
+static const char *isa_of(const char *impl)
+{
+    return strncmp(impl, "gemv_", 5) == 0 ? impl + 5 : impl;
+}
+
 // Run `impl` alone; the arguments' C and aux are what changes.
 static void run(const char *impl, const MatmulArgs *a, int threads)
 {
@@ -60,7 +66,7 @@ static void run(const char *impl, const MatmulArgs *a, int threads)
     Device dev;
     const bool ref = strcmp(impl, "ref") == 0;
     ops_init(ops);
-    if (!ref) assert_int_equal(cpu_open(ops, impl, &choice, &err), ERR_NONE);
+    if (!ref) assert_int_equal(cpu_open(ops, isa_of(impl), &choice, &err), ERR_NONE);
     assert_int_equal(ops_force(ops, "matmul", impl, &err), ERR_NONE);
     device_cpu_init(&dev, threads);
     OpPlan plan = {0};
@@ -219,6 +225,67 @@ static void random_products_equal_the_reference(void **state)
         for (int i = 0; i < 400; i++) {
             const Case c = random_case(bf16_only(names[e]));
             check_case(names[e], &c);
+        }
+    }
+}
+
+// Name of the kernel for few rows of engine e; false: it has none of its own.
+static bool few_rows(char impl[32], const char *isa)
+{
+    snprintf(impl, 32, "gemv_%s", isa);
+    return !bf16_only(isa);
+}
+
+static void few_rows_equal_the_reference(void **state)
+{
+    (void)state;
+    const char *names[8];
+    char impl[32];
+    const int n = engines(names);
+    for (int e = 0; e < n; e++) {
+        if (!few_rows(impl, names[e])) continue;
+        rnd_state = 11;
+        for (int i = 0; i < 300; i++) {
+            Case c = random_case(false);
+            c.M = 1 + i % 4;
+            c.trans_a = false;
+            c.trans_b = true;
+            check_case(impl, &c);
+        }
+    }
+}
+
+// Neither threads nor the rows beside it change a row.
+static void few_rows_are_bitwise_repeatable(void **state)
+{
+    (void)state;
+    enum { M = 4, N = 301, K = 1003 };
+    static const DType types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+    const char *names[8];
+    char impl[32];
+    const int n = engines(names);
+    for (int e = 0; e < n; e++) {
+        if (!few_rows(impl, names[e])) continue;
+        for (size_t t = 0; t < LT_COUNT(types); t++) {
+            char *A = matrix(M, K, K, types[t], true), *B = matrix(N, K, K, types[t], true);
+            float *one = need(M * N * 4), *more = need(M * N * 4);
+            MatmulArgs a = {.C = one, .A = A, .B = B, .M = M, .N = N, .K = K, .trans_b = true};
+            a.lda = a.ldb = K;
+            a.ldc = N;
+            a.ab_dtype = types[t];
+            run(impl, &a, 1);
+            a.C = more;
+            for (int threads = 2; threads < 6; threads++) {
+                run(impl, &a, threads);
+                assert_memory_equal(one, more, M * N * 4);
+            }
+            a.M = 1;
+            for (int i = 0; i < M; i++) {
+                a.A = A + (size_t)(i * K) * dtype_bytes(types[t]);
+                run(impl, &a, 2);
+                assert_memory_equal(one + i * N, more, N * 4);
+            }
+            mem_free(A), mem_free(B), mem_free(one), mem_free(more);
         }
     }
 }
@@ -410,6 +477,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_products_equal_the_reference),
+        cmocka_unit_test(few_rows_equal_the_reference),
+        cmocka_unit_test(few_rows_are_bitwise_repeatable),
         cmocka_unit_test(edges_of_the_contract),
         cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(nan_and_infinity_reach_their_row_and_column_only),
