@@ -43,7 +43,7 @@ static const Command commands[] = {
      "  lathe convert --from=DIR --to=DIR [--dtype=bf16] [--max_shard_mb=N] [--tie=true|false]\n"},
     {"bench", C_BENCH, true, "time the ops on this machine", "  lathe bench [OP ...]\n"},
     {"ops", C_OPS, true, "the op table: which implementation each op would use here",
-     "  lathe ops [--cpu.isa=NAME] [--ops.NAME=IMPL]\n"},
+     "  lathe ops [OP] [--cpu.isa=NAME] [--ops.NAME=IMPL]\n"},
 };
 
 static Status run_command(OptionCommand bit, Options *o, Err *err)

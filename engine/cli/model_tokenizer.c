@@ -9,7 +9,7 @@ Status model_tokenizer(Tokenizer **out, const Options *o, const Loaded *m, Err *
     const Status st = tokenizer_load(out, path, NULL, err);
     if (st != ERR_NONE) {
         if (!o->tokenizer[0]) err_hint(err, "give --tokenizer=DIR|FILE");
-        return err_add(err, st, "loading the tokenizer of %s", m->dir);
+        return st;
     }
     if (tokenizer_vocab_size(*out) <= m->c.vocab_size) return ERR_NONE;
     const Status wrong =

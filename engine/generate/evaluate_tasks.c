@@ -104,6 +104,8 @@ static Status run_task(Evaluator *e, const Tokenizer *t, const char *path, LineF
     Task k = {.e = e, .t = t, .path = path};
     Buf text = {0};
     Status st = file_read(path, &text, err);
+    if (st == ERR_NONE && memchr(text.data, 0, text.len))
+        st = err_set(err, ERR_FORMAT, "%s holds a zero byte: not a jsonl file", path);
     k.target = st == ERR_NONE ? mem_calloc((size_t)e->block, sizeof *k.target) : NULL;
     if (st == ERR_NONE && !k.target) st = mem_err(err, (size_t)e->block * 4, "targets");
     if (st == ERR_NONE) st = each_line(&k, text.data ? text.data : "", fn, out, err);

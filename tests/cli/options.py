@@ -139,6 +139,24 @@ def test_options_without_a_use_are_refused(folder):
         check(r.code == 2 and (word in r.err or word == "positional"), f"{' '.join(args)} {word}", r)
 
 
+def test_ops_lists_what_one_op_has(folder):
+    r = ok("ops", "matmul")
+    check("ref" in r.out and "serves" in r.out, "the implementations of one op", r)
+    r = run("ops", "matmull")
+    check(r.code == 2 and "matmul" in r.err, "nearest name", r)
+
+
+def test_a_task_file_is_read_to_its_end_or_refused(folder):
+    data = data_of(folder)
+    model, path = model_of(folder, data), os.path.join(folder, "c.jsonl")
+    line = '{"context": "the of", "endings": ["and to", "in that"], "label": 0}\n'
+    write(path, line * 2)
+    check(ok("eval", model=model, choices=path).out.endswith("n 2\n"), "two questions")
+    write(path, line + "\0" + line)
+    r = run("eval", model=model, choices=path)
+    check(r.code == 3 and "zero byte" in r.err, "what follows a zero byte is not dropped", r)
+
+
 def test_steps_without_targets_are_not_called_infinite(folder):
     lines = "".join('{"prompt": "%s", "completion": "x"}\n' % ("the " * 400) for _ in range(30))
     source, tok, data = (os.path.join(folder, n) for n in ("p.jsonl", "tok", "data"))
