@@ -29,6 +29,17 @@ static bool has_tokenizer(const char *dir)
     return false;
 }
 
+// Token files that other programs made?
+static bool has_shards(const char *dir)
+{
+    FileList l;
+    bool yes = false;
+    if (file_list(dir, &l, NULL) != ERR_NONE) return false;
+    for (int i = 0; i < l.n; i++) yes |= ends_with(l.name[i], ".bin");
+    file_list_free(&l);
+    return yes;
+}
+
 static Status inspect_folder(const char *dir, const char *which, bool verify, Buf *out, Err *err)
 {
     if (has(dir, "checkpoints")) {
@@ -48,6 +59,7 @@ static Status inspect_folder(const char *dir, const char *which, bool verify, Bu
         return inspect_safetensors(path, out, err);
     }
     if (has_tokenizer(dir)) return inspect_tokenizer(dir, out, err);
+    if (has_shards(dir)) return inspect_corpus(dir, out, err);
     return err_set(err, ERR_USAGE,
                    "%s: not a run, checkpoint, model, data or tokenizer folder that lathe knows",
                    dir);
@@ -59,6 +71,7 @@ static Status inspect_file(const char *path, Buf *out, Err *err)
     if (inspect_is_shard(path)) return inspect_shard(path, out, err);
     if (ends_with(path, ".json") || ends_with(path, ".tiktoken"))
         return inspect_tokenizer(path, out, err);
+    if (ends_with(path, ".bin")) return inspect_corpus(path, out, err);
     return err_set(err, ERR_USAGE, "%s: not a safetensors file, token shard or tokenizer", path);
 }
 

@@ -17,6 +17,8 @@ LT_MUST_CHECK Status inspect_run(const char *dir, bool verify, Buf *out, Err *er
 LT_MUST_CHECK Status inspect_model(const char *dir, bool verify, Buf *out, Err *err);
 LT_MUST_CHECK Status inspect_safetensors(const char *path, Buf *out, Err *err);
 LT_MUST_CHECK Status inspect_data(const char *dir, bool verify, Buf *out, Err *err);
+// Token files of other programs (see corpus.h), a folder of them or one.
+LT_MUST_CHECK Status inspect_corpus(const char *path, Buf *out, Err *err);
 bool inspect_is_shard(const char *path); // does it begin as one?
 LT_MUST_CHECK Status inspect_shard(const char *path, Buf *out, Err *err);
 LT_MUST_CHECK Status inspect_tokenizer(const char *path, Buf *out, Err *err);

@@ -4,6 +4,7 @@
 #include "engine/cli/inspect.h"
 
 #include "engine/base/file.h"
+#include "engine/data/corpus.h"
 #include "engine/data/meta.h"
 #include "engine/data/shard.h"
 #include "tokenizer/tokenizer.h"
@@ -141,6 +142,39 @@ Status inspect_data(const char *dir, bool verify, Buf *out, Err *err)
     const Status s = put_meta(dir, &m, verify, out, err);
     data_meta_free(&m);
     return s;
+}
+
+// Token files of other programs: one split of them.
+static Status put_corpus(const char *path, int split, Buf *out, Err *err)
+{
+    enum { CHUNK = 4096 };
+    Corpus c;
+    const Status opened = corpus_open(&c, path, split, err);
+    if (split && opened == ERR_USAGE) return ERR_NONE; // there is none
+    TRY(opened);
+    int32_t ids[CHUNK], largest = 0;
+    Status s = ERR_NONE;
+    for (int64_t at = 0, n; at < c.tokens && s == ERR_NONE; at += n) {
+        n = LT_MIN(c.tokens - at, (int64_t)CHUNK);
+        s = corpus_read(&c, at, n, 0, ids, err);
+        for (int64_t i = 0; i < n && s == ERR_NONE; i++) largest = LT_MAX(largest, ids[i]);
+    }
+    if (s == ERR_NONE)
+        s = buf_printf(out, err, "  %s: %" PRId64 " tokens, largest id %" PRId32 ", %d file%s",
+                       split ? "val" : "train", c.tokens, largest, c.pieces,
+                       c.pieces == 1 ? "" : "s");
+    if (s == ERR_NONE && c.document)
+        s = buf_printf(out, err, ", %" PRId64 " documents", c.documents);
+    if (s == ERR_NONE) s = buf_puts(out, "\n", err);
+    corpus_close(&c);
+    return s;
+}
+
+Status inspect_corpus(const char *path, Buf *out, Err *err)
+{
+    TRY(buf_printf(out, err, "%s: token files without a meta.json\n", path));
+    for (int split = 0; split < 2; split++) TRY(put_corpus(path, split, out, err));
+    return buf_puts(out, "checksums: these formats have none\n", err);
 }
 
 Status inspect_tokenizer(const char *path, Buf *out, Err *err)
