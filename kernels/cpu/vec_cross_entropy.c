@@ -1,10 +1,21 @@
-// vec_cross_entropy.c -- softmax cross entropy: two sweeps over a row of logits.
+// vec_cross_entropy.c -- softmax cross entropy and its gradient: two sweeps over a row of logits.
+// Contract: kernels/ops/cross_entropy.h    Built once an instruction set (isa.h)
 //
-// Sweep 1 keeps for each lane the maximum so far and the sum of exp(x - maximum); a new maximum
-// rescales the sum, once a block of CE_BLOCK vectors. Sweep 2 overwrites x with the gradient and
-// finds the row in the cache.
+// WHAT    Sweep 1 keeps for each lane the maximum so far and the sum of exp(x - maximum); a new
+//         maximum rescales the sum, once a block of CE_BLOCK vectors. Sweep 2 overwrites x with the
+//         gradient and finds the row in the cache.
+//
+//             x[0..V)  --sweep 1-->  maximum, sum  -->  loss
+//             x[0..V)  --sweep 2-->  exp(x - maximum) * scale / sum, less scale at the target
+//             x[V..Vp) ------------> 0
+//
+// COST    reads a row twice and writes it once, two exp an element: about even between arithmetic
+//         and memory. Without the gradient only sweep 1.
+// ROUND   Lanes in f32, their total and its logarithm in double.
+// SHAPES  everything the contract allows; a row is one thread's, so it depends on nothing else.
 //
 // SPDX-License-Identifier: MIT
+#include "engine/base/assert.h"
 #include "kernels/cpu/vec_ops.h"
 #include "kernels/cpu/vmath.h"
 
@@ -28,6 +39,7 @@ LT_INLINE void row_run(const CrossEntropyArgs *a, DType dt, int64_t n)
 {
     enum { STEP = CE_BLOCK * VL };
     const int64_t row = n * a->Vp, t = a->target[n], V = a->V;
+    ASSERT(t >= 0 && t < V, "cross_entropy: target %lld of %lld", (long long)t, (long long)V);
     VecF          top = vec_set(-FLT_MAX), sum = vec_set(0), x[CE_BLOCK];
     int64_t       v = 0;
     for (; v + STEP <= V; v += STEP) {

@@ -1,12 +1,32 @@
 // vec_elementwise.c -- embeddings, dropout, column sums, sum of squares, casts.
+// Contracts: kernels/ops/embedding_fwd.h, embedding_bwd.h, dropout.h, bias_bwd.h, sum_squares.h,
+// cast.h    Built once an instruction set (isa.h)
 //
-// All bound by memory: one pass, vectors of f32 in registers, pieces of work of a fixed size.
+// WHAT    One pass, vectors of f32 in registers. How each is shared among threads:
+//
+//             embedding_fwd, dropout   rows
+//             embedding_bwd            columns: a table row may be hit by any n, in the order of n
+//             bias_bwd                 columns, SUM_COLS vectors wide; rows in runs of SUM_ROWS
+//             sum_squares              chunks of SQ_CHUNK, a double each in scratch, added in order
+//             cast                     chunks of CAST_CHUNK
+//
+// COST    memory bound, all of them, but for dropout: Philox takes ten rounds for four elements.
+// ROUND   f32; sum_squares in double.
+// SHAPES  everything the contracts allow. Pieces of work have a fixed size or do not share a sum.
 //
 // SPDX-License-Identifier: MIT
+#include "engine/base/assert.h"
 #include "kernels/cpu/vec_ops.h"
 #include "kernels/cpu/vec_rng.h"
 
 // ---- embedding ----------------------------------------------------------------------------------
+
+// A token outside the table would be read, and worse, written, somewhere else.
+LT_INLINE int64_t row_at(int64_t id, int64_t rows)
+{
+    ASSERT(id >= 0 && id < rows, "embedding: token %lld of %lld", (long long)id, (long long)rows);
+    return id;
+}
 
 Status ISA_NAME(vec_embedding_fwd)(const EmbeddingFwdArgs *a, OpCtx *cx, Err *err)
 {
@@ -15,7 +35,7 @@ Status ISA_NAME(vec_embedding_fwd)(const EmbeddingFwdArgs *a, OpCtx *cx, Err *er
 #pragma omp parallel for num_threads(cx->device->threads) schedule(static) if (a->N > 1)
     for (int64_t n = 0; n < a->N; n++) {
         const int64_t pos  = a->position ? a->position[n] : a->position0 + n % a->T;
-        const int64_t te   = a->token[n] * a->C, pe = pos * a->C;
+        const int64_t te   = row_at(a->token[n], a->V) * a->C, pe = pos * a->C;
         const int64_t type = a->type ? a->type[n] * a->C : 0;
         for (int64_t c = 0; c < a->C; c += VL) {
             const int64_t left = a->C - c;
@@ -49,7 +69,7 @@ Status ISA_NAME(vec_embedding_bwd)(const EmbeddingBwdArgs *a, OpCtx *cx, Err *er
         const int64_t c0 = vecs * p / parts * VL, c1 = LT_MIN(vecs * (p + 1) / parts * VL, a->C);
         for (int64_t n = 0; n < a->N; n++) {
             const int64_t pos = a->position ? a->position[n] : n % a->T;
-            add_row(a->dwte + a->token[n] * a->C, a, n, c0, c1);
+            if (a->dwte) add_row(a->dwte + row_at(a->token[n], a->V) * a->C, a, n, c0, c1);
             if (a->dwpe) add_row(a->dwpe + pos * a->C, a, n, c0, c1);
             if (a->dwtt) add_row(a->dwtt + (a->type ? a->type[n] * a->C : 0), a, n, c0, c1);
         }

@@ -15,11 +15,11 @@
 #include "engine/base/err.h"
 
 typedef struct EmbeddingBwdArgs {
-    float         *dwte; // [V,C]  accumulate
+    float         *dwte; // [V,C]  accumulate, or NULL
     float         *dwpe; // [P,C]  accumulate, or NULL
     float         *dwtt; // [S,C]  accumulate, or NULL
     const void    *dout; // [N,C]  dout_dtype
-    const int32_t *token;
+    const int32_t *token;    // [N]
     const int32_t *position; // [N] or NULL: n % T
     const int32_t *type;     // [N] or NULL: type 0
     int64_t        N, T, C, V, P, S;
