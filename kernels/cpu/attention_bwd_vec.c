@@ -1,10 +1,19 @@
-// attention_bwd_vec.c -- attention backward in blocks, probabilities recomputed from lse.
+// attention_bwd_vec.c -- attention backward in blocks, any vector width.
+// Contract: kernels/ops/attention_bwd.h    Tiles: attention_vec.h    Built once an instruction set
 //
-// For each block of queries and each block of keys, all transposed as in the forward:
-//     P^T = e^(S^T - lse), dP^T = V dO^T, dS^T = P^T (drop(dP^T) - delta)
-//     dV += drop(P^T) dO      dK += dS^T Q      dQ += dS K
-// The order of every sum is that of these two loops: it depends on the shape alone. Q is packed
-// times `scale`, which covers S and dK; dQ gets it when it is stored.
+// WHAT    Probabilities are computed again from lse. For each block of queries and each block of
+//         keys that they see, all transposed as in the forward:
+//
+//             P^T = e^(S^T - lse)    dP^T = V dO^T    dS^T = P^T (drop(dP^T) - delta)
+//             dV += drop(P^T) dO     dK += dS^T Q     dQ += dS K
+//
+//         Q is packed times `scale`, which covers S and dK; dQ gets it when it is stored.
+//
+// COST    10 T T D FLOP a head (half when causal). Scratch a thread: keys, values and their
+//         gradients of a head in f32, and some blocks.
+// ROUND   f32 sums, also of bf16 tensors; gradients are rounded once.
+// SHAPES  everything the contract allows. A head is one thread's; the order of every sum is that
+//         of the two loops: it depends on the shape alone.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/attention_vec.h"

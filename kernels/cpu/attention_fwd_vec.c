@@ -1,8 +1,21 @@
-// attention_fwd_vec.c -- attention forward in blocks with a running maximum; see attention_vec.h.
+// attention_fwd_vec.c -- attention forward in blocks with a running maximum, any vector width.
+// Contract: kernels/ops/attention_fwd.h    Tiles: attention_vec.h    Built once an instruction set
 //
-// For each block of keys: scores, new maximum m of each query, p = e^(s - m), and the output so far
-// is scaled by e^(m_old - m) while P V is added. Few queries (generation) take another way: plain
-// dot products over the cache as it is, since packing it would cost more than reading it once.
+// WHAT    For each block of queries, over the blocks of keys that some of them see:
+//
+//                 keys ->      k0      k1      k2
+//             queries       [ S=qk ][ S=qk ][  --  ]      masked blocks are skipped
+//                              |       |
+//                 new maximum m of each query, p = e^(S - m)
+//                 out = e^(m_old - m) out + p V,  sum likewise;  at the end out / sum
+//
+//         Few queries (generation) take another way: plain dot products over the cache as it is,
+//         since packing it would cost more than reading it once.
+//
+// COST    4 Tq Tk D FLOP a head (half when causal). Scratch a thread: the head's keys and values in
+//         f32 and some blocks, no T x T matrix.
+// ROUND   f32 sums, also of bf16 tensors; the output is rounded once.
+// SHAPES  everything the contract allows; a head (a query, when they are few) is one thread's.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/attention_vec.h"

@@ -1,6 +1,19 @@
-// vec_adamw.c -- AdamW in one pass: four streams read, three or four written.
+// vec_adamw.c -- AdamW in one pass over w, m, v and the gradient.
+// Contract: kernels/ops/adamw.h    Built once an instruction set (isa.h)
 //
-// Ordinary stores: the lines of m, v and w were just read, and storing past the cache only costs.
+// WHAT    m and v are updated, and w from them while they are in registers:
+//
+//             grad -> [g] --+--> m --+
+//                           +--> v --+--> w --> param, rounded
+//
+//         Bias corrections, learning rate and decay are folded into five floats before the loop.
+//         Ordinary stores: the lines of m, v and w were just read; storing past the cache only
+//         costs.
+//
+// COST    28 bytes an element and 2-4 for the copy; a square root and two divisions, hidden behind
+//         the memory.
+// ROUND   f32 throughout, the five constants from double.
+// SHAPES  everything the contract allows; threads take chunks of ADAMW_CHUNK elements.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/vec_ops.h"
