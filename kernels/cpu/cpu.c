@@ -95,6 +95,7 @@ Status cpu_open(Ops *ops, const char *wish, CpuChoice *out, Err *err)
     f32->add_vec(ops);
     f32->add_f32(ops);
     if (engine->add_bf16) engine->add_bf16(ops);
+    f32->add_gemv(ops); // last: where it serves a call, it is preferred
     return ERR_NONE;
 }
 

@@ -17,6 +17,7 @@ int cpu_isa_rows(const CpuIsa **rows)
                                     .can = can_baseline,
                                     .add_vec = cpu_vec_register_baseline,
                                     .add_f32 = cpu_matmul_register_baseline,
+                                    .add_gemv = cpu_gemv_register_baseline,
                                     .peak = cpu_peak_baseline}};
     *rows = table;
     return (int)LT_COUNT(table);

@@ -14,6 +14,7 @@ typedef struct CpuIsa {
     bool (*claim)(void);            // ask the kernel for it, or NULL; false: refused
     void (*add_vec)(Ops *ops);      // kernels of all ops but matmul
     void (*add_f32)(Ops *ops);      // matmul, any type
+    void (*add_gemv)(Ops *ops);     // matmul of few rows, goes with add_f32
     void (*add_bf16)(Ops *ops);     // its engine for bf16 products, or NULL
     double (*peak)(double seconds); // see cpu_peak.h
     bool timed; // `auto` takes it only when peak says it is faster than the row before it

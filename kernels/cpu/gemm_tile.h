@@ -22,22 +22,6 @@ enum {
     GEMM_SHARED_BLOCK = 1 << 10,
 };
 
-// Finish n <= VL columns of row r from column c and store them.
-LT_INLINE void gemm_finish(const MatmulArgs *a, VecF s, int64_t r, int64_t c, int64_t n)
-{
-    const int64_t at = r * a->ldc + c;
-    if (a->accumulate && a->c_dtype != DTYPE_F32) s += vec_load_as_n(a->C, a->c_dtype, at, n, 0);
-    if (a->bias) s += vec_load_as_n(a->bias, a->bias_dtype, c, n, 0);
-    if (a->epilogue == MATMUL_GELU) {
-        s = vec_round_as(s, a->c_dtype);
-        if (a->aux) vec_store_as_n(a->aux, a->c_dtype, at, n, s);
-        s = gemm_act(s, a->act);
-    } else if (a->epilogue == MATMUL_DGELU) {
-        s *= gemm_act_slope(vec_load_as_n(a->aux, a->c_dtype, at, n, 0), a->act);
-    }
-    vec_store_as_n(a->C, a->c_dtype, at, n, s);
-}
-
 // Is there something to add to? An f32 C holds its own partial sums, so accumulating is adding to
 // one that is already there.
 LT_INLINE bool gemm_adds(const GemmBlock *b)

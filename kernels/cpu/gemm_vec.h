@@ -1,4 +1,5 @@
-// gemm_vec.h -- what the matrix kernels need on top of vec_simd.h: a transpose and the activations.
+// gemm_vec.h -- what the matrix kernels need on top of vec_simd.h: a transpose, the activations,
+// the store of finished sums.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -51,4 +52,20 @@ LT_INLINE VecF gemm_act_slope(VecF x, Activation act)
     case ACT_RELU: break;
     }
     return vec_select(x == x, vec_select(x > 0.0f, vec_set(1.0f), vec_set(0.0f)), x);
+}
+
+// Finish n <= VL columns of row r from column c and store them.
+LT_INLINE void gemm_finish(const MatmulArgs *a, VecF s, int64_t r, int64_t c, int64_t n)
+{
+    const int64_t at = r * a->ldc + c;
+    if (a->accumulate && a->c_dtype != DTYPE_F32) s += vec_load_as_n(a->C, a->c_dtype, at, n, 0);
+    if (a->bias) s += vec_load_as_n(a->bias, a->bias_dtype, c, n, 0);
+    if (a->epilogue == MATMUL_GELU) {
+        s = vec_round_as(s, a->c_dtype);
+        if (a->aux) vec_store_as_n(a->aux, a->c_dtype, at, n, s);
+        s = gemm_act(s, a->act);
+    } else if (a->epilogue == MATMUL_DGELU) {
+        s *= gemm_act_slope(vec_load_as_n(a->aux, a->c_dtype, at, n, 0), a->act);
+    }
+    vec_store_as_n(a->C, a->c_dtype, at, n, s);
 }

@@ -18,7 +18,8 @@
 // Every build of the vector sources defines these two; cpu.c calls the ones this machine can run.
 #define ISA_DECLARE(isa)                                                                           \
     void cpu_vec_register_##isa(Ops *ops);    /* all ops but matmul */                             \
-    void cpu_matmul_register_##isa(Ops *ops); /* f32, and bf16 operands widened to f32 */
+    void cpu_matmul_register_##isa(Ops *ops); /* f32, and bf16 operands widened to f32 */          \
+    void cpu_gemv_register_##isa(Ops *ops);   /* matmul of few rows */
 ISA_DECLARE(baseline)
 ISA_DECLARE(avx2)
 ISA_DECLARE(avx512)
