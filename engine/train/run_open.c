@@ -288,17 +288,20 @@ static Status find_start(Run *r, bool exists, Err *err)
         const bool ours = step >= 0 && ckpt_has_trainer(r->resumed_from) && file_same(run, o->run);
         return ours ? ERR_NONE : not_of_this_run(o, err);
     }
-    if (!exists) return ERR_NONE;
-    TRY(ckpt_newest(o->run, r->resumed_from, &step, &found, err));
-    if (found) return ERR_NONE;
+    if (exists) {
+        TRY(ckpt_newest(o->run, r->resumed_from, &step, &found, err));
+        if (found) return ERR_NONE;
+    }
     r->resumed_from[0] = 0;
     Steps all;
     TRY(steps_list(&all, o->run, err));
-    const int damaged = all.n;
+    const int n = all.n;
     steps_free(&all);
-    if (damaged == 0) return ERR_NONE; // it was stopped before its first save
+    if (n == 0) return ERR_NONE; // a new run, or one that was stopped before its first save
     const Status st =
-        err_set(err, ERR_FORMAT, "none of the %d checkpoints in %s is intact", damaged, o->run);
+        exists ? err_set(err, ERR_FORMAT, "none of the %d checkpoints in %s is intact", n, o->run)
+               : err_set(err, ERR_FORMAT, "%s has %d checkpoint%s, but no config.ini", o->run, n,
+                         n == 1 ? "" : "s");
     err_hint(err, "to start over, name another --run, or remove %s/checkpoints", o->run);
     return st;
 }

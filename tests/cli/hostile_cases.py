@@ -280,6 +280,12 @@ def all_damaged(w):
     return target
 
 
+def without_config(w):
+    target = w.copy(w.run)
+    os.remove(os.path.join(target, "config.ini"))
+    return target
+
+
 def nonsense(w):
     """Only one step, its trainer.json replaced and the MANIFEST made to fit."""
     target, content = w.copy(w.run), b'{"step": "many"}'
@@ -309,5 +315,6 @@ RUNS = [
     ("MANIFEST cut, verify", (3,), ["MANIFEST"], lambda w: (("inspect", w.edit(
         w.step, "MANIFEST", lambda b: b[:-5]), "--verify"), {})),
     ("every step damaged", (1, 3), ["model.safetensors"], lambda w: w.train(run=all_damaged(w), max_steps=5)),
+    ("checkpoints without config.ini", (3,), ["config.ini"], lambda w: w.train(run=without_config(w))),
     ("trainer.json is nonsense", (3,), ["trainer.json"], lambda w: w.train(run=nonsense(w), max_steps=5)),
 ]
