@@ -6,6 +6,7 @@
 #include "engine/base/rng.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 // What a Philox call is for; kept apart in the third counter word.
 enum { USE_SUBKEY = 0, USE_ROUND_KEY, USE_SWAP_BIT, USE_PHASE };
@@ -76,4 +77,34 @@ MixtureAt mixture_at(const Mixture *m, uint64_t g)
         g -= taken;
     }
     return (MixtureAt){m->sources - 1, g};
+}
+
+// How many samples have their place before sample j of source k.
+static int64_t place_of(const int64_t *n, int sources, int k, int64_t j)
+{
+    int64_t before = j;
+    for (int i = 0; i < sources; i++) {
+        if (i == k) continue;
+        // Sample m of source i comes first when (2m + 1) n[k] < (2j + 1) n[i], or <= for i < k.
+        const unsigned __int128 mine = (unsigned __int128)(2 * j + 1) * (uint64_t)n[i] - (i > k);
+        before += (int64_t)((mine + (uint64_t)n[k]) / (2 * (uint64_t)n[k]));
+    }
+    return before;
+}
+
+MixtureAt interleave_at(const int64_t *n, int sources, int64_t g)
+{
+    for (int k = 0; k < sources; k++) {
+        int64_t lo = 0, hi = n[k]; // places rise with j: the first that is not before g
+        while (lo < hi) {
+            const int64_t mid = lo + (hi - lo) / 2;
+            if (place_of(n, sources, k, mid) < g)
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        if (lo < n[k] && place_of(n, sources, k, lo) == g) return (MixtureAt){k, (uint64_t)lo};
+    }
+    ASSERT(false, "sample %lld is behind the last", (long long)g);
+    return (MixtureAt){0, 0};
 }

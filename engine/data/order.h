@@ -16,6 +16,10 @@
 // so any index costs O(sources), counts never go back, and after g samples each source is within a
 // few samples of its share. The phase comes from the seed.
 //
+// Interleave: all samples of all sources once, each source in order and spread evenly over the
+// whole, so that the first few (an evaluation) stand for all. Sample j of source k has its place at
+// (j + 1/2) / n[k]; places are sorted, a tie goes to the earlier source.
+//
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <stdint.h>
@@ -48,4 +52,7 @@ uint64_t shuffle_at(const Shuffle *s, uint64_t i); // i < n
 // weights: positive, any sum; 1 <= sources <= ORDER_MAX_SOURCES.
 void      mixture_init(Mixture *m, const double *weights, int sources, uint64_t seed);
 MixtureAt mixture_at(const Mixture *m, uint64_t g);
+
+// n[k] > 0: samples of source k; 0 <= g < their sum.
+MixtureAt interleave_at(const int64_t *n, int sources, int64_t g);
 LT_C_END

@@ -40,6 +40,7 @@ struct Stream {
     StreamOptions o; // o.data is not kept
     Source       *source;
     int           sources;
+    int64_t       samples[ORDER_MAX_SOURCES]; // an epoch, of each source
     Mixture       mixture;
     int64_t       epoch_samples; // of all sources
     int32_t      *ids;           // [T + 1], the prefetch thread's
@@ -65,11 +66,10 @@ struct Stream {
 // Where sample `global` lies: its source and its first token.
 static Source *locate(Stream *s, int64_t global, int64_t *at)
 {
-    if (!s->o.shuffle) { // in order, one source after another
-        int k = 0;
-        for (; global >= s->source[k].samples; k++) global -= s->source[k].samples;
-        *at = global * s->o.block_size;
-        return &s->source[k];
+    if (!s->o.shuffle) {
+        const MixtureAt m = interleave_at(s->samples, s->sources, global);
+        *at               = (int64_t)m.count * s->o.block_size;
+        return &s->source[m.source];
     }
     const MixtureAt m     = mixture_at(&s->mixture, (uint64_t)global);
     Source         *src   = &s->source[m.source];
@@ -349,6 +349,7 @@ static void fill_info(Stream *s)
         info->tokens += c->tokens;
         info->documents += c->documents;
         info->samples_an_epoch += src->samples;
+        s->samples[k] = src->samples;
         info->dropped_tokens += c->tokens - 1 - src->samples * s->o.block_size;
         measured &= c->has_meta;
         if (!c->has_meta) continue;

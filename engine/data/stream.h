@@ -35,7 +35,7 @@ typedef struct StreamOptions {
     int64_t     batch;      // samples a call of stream_next returns (this rank's share of a step)
     int         rank, ranks;
     uint64_t    seed;
-    bool        shuffle;        // validation: off, in order
+    bool        shuffle;        // validation: off; each source in order, all evenly interleaved
     bool        document_mask;  // see StreamBatch
     bool        completion_only; // loss.mask=completion: count the loss on completions only
     int64_t     vocab_size;     // of the model; 0: not checked

@@ -134,6 +134,33 @@ static void mixture_is_a_function_of_seed_and_index(void **state)
     assert_true(fabs((double)at.count / (double)far - weight[at.source]) < 1e-9);
 }
 
+static void interleave_serves_each_sample_once_and_evenly(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t n[4];
+        int     sources;
+    } cases[] = {{{5}, 1},       {{1, 1}, 2},          {{40, 30}, 2},
+                 {{1, 1000}, 2}, {{7, 7, 7, 7}, 4},    {{3, 500, 20, 1}, 4}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int64_t total = 0, served[4] = {0};
+        for (int k = 0; k < cases[c].sources; k++) total += cases[c].n[k];
+        for (int64_t g = 0; g < total; g++) {
+            const MixtureAt at = interleave_at(cases[c].n, cases[c].sources, g);
+            assert_in_range(at.source, 0, cases[c].sources - 1);
+            assert_int_equal(at.count, served[at.source]++);
+            for (int k = 0; k < cases[c].sources; k++) {
+                const double fair = (double)(g + 1) * (double)cases[c].n[k] / (double)total;
+                assert_true(fabs((double)served[k] - fair) <= 2);
+            }
+        }
+    }
+    const int64_t   huge[2] = {INT64_C(1) << 50, (INT64_C(1) << 50) + 1};
+    const MixtureAt last    = interleave_at(huge, 2, INT64_C(1) << 51);
+    assert_int_equal(last.source, 1);
+    assert_int_equal(last.count, INT64_C(1) << 50);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +171,7 @@ int main(void)
         cmocka_unit_test(shuffle_of_three_makes_every_order),
         cmocka_unit_test(mixture_counts_are_what_was_served_before),
         cmocka_unit_test(mixture_is_a_function_of_seed_and_index),
+        cmocka_unit_test(interleave_serves_each_sample_once_and_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -382,12 +382,17 @@ static void mixture_gives_each_source_its_share_and_epochs(void **state)
     assert_int_equal(info.tokens, 702);
     assert_int_equal(info.samples_an_epoch, 70);
     stream_close(s);
-    // Validation: one source after another, each once.
+    // Validation: each source in order and once, evenly interleaved (40 and 30 samples).
     o.split   = STREAM_VAL;
     o.shuffle = false;
     s         = open_stream(&o);
-    for (int i = 0; i < 70; i++)
-        assert_int_equal(next(s).input[0], i < 40 ? i * 10 : 1000 + (i - 40) * 10);
+    int seen[2] = {0, 0};
+    for (int i = 0; i < 70; i++) {
+        const int32_t first = next(s).input[0];
+        const int     k     = first >= 1000;
+        assert_int_equal(first, 1000 * k + 10 * seen[k]++);
+        assert_true(abs(seen[0] * 30 - seen[1] * 40) <= 40);
+    }
     assert_int_equal(next(s).samples, 0);
     stream_close(s);
     // A path with a colon in it is a path when it is there.
