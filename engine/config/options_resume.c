@@ -41,13 +41,14 @@ static bool said(const Options *o, int id)
     return true;
 }
 
-// Equal for the purpose of a run: the name of a folder with and without a slash is one folder.
+// Equal for the purpose of a run: two names of one folder are equal, also one with a slash behind.
 static bool same(const Options *a, const Options *b, int id)
 {
     if (option_equal(a, b, id)) return true;
     if (id != OPT_data && id != OPT_init_from) return false;
     const char *x = id == OPT_data ? a->data : a->init_from;
     const char *y = id == OPT_data ? b->data : b->init_from;
+    if (x[0] && y[0] && file_same(x, y)) return true;
     size_t      n = strlen(x), m = strlen(y);
     while (n > 1 && x[n - 1] == '/') n--;
     while (m > 1 && y[m - 1] == '/') m--;

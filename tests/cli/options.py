@@ -101,6 +101,14 @@ def test_other_data_under_the_same_name_is_refused_on_resume(folder):
     check(r.code == 2 and "5280" in r.err and "3300" in r.err, "the samples are others now", r)
 
 
+def test_a_folder_may_be_named_in_another_way_on_resume(folder):
+    data = data_of(folder)
+    run_dir = os.path.join(folder, "run")
+    ok("train", data=data, run=run_dir, **tiny(max_steps=2, save_interval=2))
+    ok("train", data="data/", run="./run", max_steps=3, cwd=folder)
+    ok("train", data=os.path.join(folder, "data-tok", "..", "data"), run=run_dir, max_steps=4, cwd=folder)
+
+
 def test_a_missing_validation_shard_is_an_error(folder):
     data = data_of(folder)
     os.remove(os.path.join(data, "val-00000.bin"))
