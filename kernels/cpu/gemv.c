@@ -27,13 +27,18 @@ static int64_t padded(int64_t k)
     return (k + VL - 1) / VL * VL;
 }
 
-// One step of `n` <= VL of K: x rows stand `ldx` apart and are padded with zeros.
+// One step of `n` <= VL of K: x rows stand `ldx` apart and are padded with zeros. The next group
+// begins at row `ahead` of W: rows are too short for the hardware to look so far.
 LT_INLINE void step(VecF acc[MAX_ROWS][GROUP], const MatmulArgs *a, DType t, int M, int group,
-                    const float *x, int64_t ldx, int64_t row, int64_t k, int64_t n)
+                    const float *x, int64_t ldx, int64_t row, int64_t ahead, int64_t k, int64_t n)
 {
+    const int64_t bytes = t == DTYPE_F32 ? 4 : 2;
     VecF w[GROUP];
 #pragma GCC unroll 4
-    for (int j = 0; j < group; j++) w[j] = vec_load_as_n(a->B, t, (row + j) * a->ldb + k, n, 0);
+    for (int j = 0; j < group; j++) {
+        __builtin_prefetch((const char *)a->B + ((ahead + j) * a->ldb + k) * bytes);
+        w[j] = vec_load_as_n(a->B, t, (row + j) * a->ldb + k, n, 0);
+    }
 #pragma GCC unroll 4
     for (int i = 0; i < M; i++) {
         const VecF xi = vec_load(x + i * ldx + k);
@@ -46,14 +51,15 @@ LT_INLINE void step(VecF acc[MAX_ROWS][GROUP], const MatmulArgs *a, DType t, int
 LT_INLINE void dots(float *sum, const MatmulArgs *a, DType t, int M, int group, const float *x,
                     int64_t ldx, int64_t row)
 {
+    const int64_t ahead = LT_MIN(row + GROUP, a->N - group);
     VecF acc[MAX_ROWS][GROUP];
     int64_t k = 0;
 #pragma GCC unroll 4
     for (int i = 0; i < M; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < group; j++) acc[i][j] = (VecF){0};
-    for (; k + VL <= a->K; k += VL) step(acc, a, t, M, group, x, ldx, row, k, VL);
-    if (k < a->K) step(acc, a, t, M, group, x, ldx, row, k, a->K - k);
+    for (; k + VL <= a->K; k += VL) step(acc, a, t, M, group, x, ldx, row, ahead, k, VL);
+    if (k < a->K) step(acc, a, t, M, group, x, ldx, row, ahead, k, a->K - k);
 #pragma GCC unroll 4
     for (int i = 0; i < M; i++)
 #pragma GCC unroll 4
