@@ -137,10 +137,14 @@ Status merge_add(Tokenizer *t, int32_t left, int32_t right, int32_t result, int3
 
 Status vocab_all_splits(Tokenizer *t, Err *err)
 {
+    enum { LONGEST = 1024 }; // the work grows with the square; published vocabularies stay at 128
     for (int64_t id = 0; id < t->n; id++) {
         if (!(t->token[id].flags & TOKEN_PLAIN)) continue;
         const char *bytes = token_bytes(t, (int32_t)id);
         const int32_t n = t->token[id].bytes;
+        if (n > LONGEST)
+            return err_set(err, ERR_UNSUPPORTED, "token %lld has %d bytes; at most %d are read",
+                           (long long)id, (int)n, (int)LONGEST);
         for (int32_t k = 1; k < n; k++) {
             const int32_t left = vocab_find(t, bytes, (size_t)k);
             if (left < 0) continue;

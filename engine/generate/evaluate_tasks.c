@@ -7,9 +7,11 @@
 #include "engine/generate/evaluate_row.h"
 #include "engine/base/mem.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Ending { // of one context
@@ -115,6 +117,17 @@ static Status run_task(Evaluator *e, const Tokenizer *t, const char *path, LineF
     return st;
 }
 
+// A whole number, or one written as text, as copies of HellaSwag on the web have it. -1: neither.
+static int64_t ending_number(const json_t *label)
+{
+    if (json_is_integer(label)) return json_integer_value(label);
+    const char *text = json_string_value(label);
+    if (!text || !isdigit((unsigned char)text[0]) || strlen(text) > 9) return -1;
+    char *end;
+    const long n = strtol(text, &end, 10);
+    return *end ? -1 : n;
+}
+
 static Status choices_line(Task *k, const json_t *o, void *out_, Err *err)
 {
     EvalChoices *out = out_;
@@ -124,10 +137,9 @@ static Status choices_line(Task *k, const json_t *o, void *out_, Err *err)
     if (!context) return bad_line(k, err, "no text \"context\"");
     if (!json_is_array(endings) || json_array_size(endings) < 2)
         return bad_line(k, err, "\"endings\" must be a list of two texts or more");
-    if (!json_is_integer(label) || json_integer_value(label) < 0 ||
-        (size_t)json_integer_value(label) >= json_array_size(endings))
+    const int64_t right = ending_number(label);
+    if (right < 0 || (size_t)right >= json_array_size(endings))
         return bad_line(k, err, "\"label\" must be the number of an ending");
-    const int64_t right = json_integer_value(label);
     int64_t best_sum = 0, best_mean = 0;
     double sum = INFINITY, mean = INFINITY;
     for (size_t i = 0; i < json_array_size(endings); i++) {

@@ -214,7 +214,7 @@ static Status loop(Run *r, Err *err)
     for (;;) {
         // Told to stop: save first, whatever else is due comes after the resume.
         const int sig = stop_requested();
-        const bool late = o->max_seconds > 0 && clock_seconds() - pace.start >= o->max_seconds;
+        const bool late = o->max_seconds > 0 && clock_seconds() - r->opened >= o->max_seconds;
         if (sig) return stopped(r, sig == 2 ? "SIGINT" : "SIGTERM", err);
         if (late && r->state.step < o->max_steps) return stopped(r, "max_seconds", err);
         const Status st = chores(r, err);

@@ -5,6 +5,7 @@
 #include "engine/train/run_open.h"
 #include "checkpoints/steps.h"
 #include "engine/base/assert.h"
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/model/model_hf.h"
 #include "engine/report/progress.h"
@@ -344,7 +345,7 @@ static Status open_all(Run *r, Err *err)
 
 Status run_open(Run *r, Options *o, Err *err)
 {
-    *r = (Run){.o = o, .lock = {.fd = -1}, .metrics = {.fd = -1}};
+    *r = (Run){.o = o, .lock = {.fd = -1}, .metrics = {.fd = -1}, .opened = clock_seconds()};
     const char *a[2] = {o->data, o->run}, *names[2] = {"--data=DIR", "--run=DIR"};
     char missing[64] = "";
     for (int i = 0; i < 2; i++)

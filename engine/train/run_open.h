@@ -20,6 +20,7 @@ typedef struct Run {
     RunSaver saver;
     Metrics metrics;
     char resumed_from[PATH_CAP]; // "" for a run that starts
+    double opened;               // clock at the start of the process's work, for max_seconds
     double peak;                 // FLOP/s: the MFU's denominator
 } Run;
 

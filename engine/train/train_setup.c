@@ -170,7 +170,7 @@ Status train_setup_text(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *
                    p->tokens_a_step, s->samples, s->block_size, s->samples / s->batch_size,
                    s->samples == s->batch_size ? "" : "es", s->batch_size));
     TRY(buf_printf(out, err, "  compute      %sFLOP a token, %sFLOP a step\n", per_token, a_step));
-    TRY(buf_printf(out, err, "  memory       %s\n", total));
+    TRY(buf_printf(out, err, "  memory       %s on each rank\n", total));
     TRY(parts_text(&p->run, out, err));
     TRY(parts_text(&p->step, out, err));
     TRY(parts_text(&p->host, out, err));

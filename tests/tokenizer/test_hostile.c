@@ -232,9 +232,31 @@ static void missing_and_contradicting_files_are_named(void **state)
     scratch_remove(&dir);
 }
 
+// All ways to split a token are looked at, so an endless one would take endless time.
+static void an_overlong_token_of_a_rank_file_is_refused(void **state)
+{
+    (void)state;
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    enum { GROUPS = 100000 };
+    char *text = malloc(256 * 16 + GROUPS * 4 + 16);
+    assert_non_null(text);
+    size_t n = 0;
+    for (int b = 0; b < 256; b++)
+        n += (size_t)sprintf(text + n, "%c%c== %d\n", alphabet[b >> 2], alphabet[(b & 3) << 4], b);
+    for (int i = 0; i < GROUPS; i++) n += (size_t)sprintf(text + n, "QUFB");
+    n += (size_t)sprintf(text + n, " 256\n");
+    Path dir = scratch_new();
+    const Path file = scratch_file(&dir, "long.tiktoken", text, n);
+    expect_refused(file.s, "gpt2", ERR_UNSUPPORTED, "token 256 has 300000 bytes");
+    scratch_remove(&dir);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_overlong_token_of_a_rank_file_is_refused),
         cmocka_unit_test(a_tokenizer_json_that_is_wrong_is_refused),
         cmocka_unit_test(a_truncated_or_flipped_tokenizer_json_never_crashes),
         cmocka_unit_test(other_files_that_are_wrong_are_refused),
