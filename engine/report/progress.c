@@ -36,11 +36,14 @@ void progress_duration(double seconds, char out[32])
         snprintf(out, 32, "%lld:%02lld", minute, s % 60);
 }
 
+// printf writes the sign of a NaN, which says nothing.
+static double no_signed_nan(double v) { return isnan(v) ? fabs(v) : v; }
+
 void progress_count(double n, char out[32])
 {
     static const char unit[] = "kMBTPE";
     if (!(fabs(n) >= 999.5)) {
-        snprintf(out, 32, "%.0f", n);
+        snprintf(out, 32, "%.0f", no_signed_nan(n));
         return;
     }
     int i = -1;
@@ -72,7 +75,8 @@ void progress_text(const ProgressRow *row, char *out, size_t cap)
     progress_duration(row->eta, eta);
     out[0] = 0;
     add(out, cap, "step %lld/%lld | loss %.4f | lr %.2e | norm %.3g", (long long)row->step,
-        (long long)row->max_steps, row->loss, row->lr, row->grad_norm);
+        (long long)row->max_steps, no_signed_nan(row->loss), row->lr,
+        no_signed_nan(row->grad_norm));
     add(out, cap, " | %.*f ms | %s tok/s", row->seconds < 0.1 ? 1 : 0, row->seconds * 1e3, rate);
     if (row->mfu >= 0) add(out, cap, " | mfu %.1f%%", row->mfu * 100);
     if (row->skipped) add(out, cap, " | skipped %lld", (long long)row->skipped);

@@ -198,6 +198,16 @@ static void progress_line_text(void **state)
     progress_text(&row, text, sizeof text);
     assert_string_equal(text, "step 120/2000 | loss nan | lr 1.00e-03 | norm 0.834 | 1500 ms | "
                               "61.9k tok/s | skipped 2");
+    row.loss      = copysign(NAN, -1.0);
+    row.grad_norm = copysign(NAN, -1.0);
+    progress_text(&row, text, sizeof text);
+    assert_string_equal(text, "step 120/2000 | loss nan | lr 1.00e-03 | norm nan | 1500 ms | "
+                              "61.9k tok/s | skipped 2");
+    row.loss      = INFINITY;
+    row.grad_norm = INFINITY;
+    progress_text(&row, text, sizeof text);
+    assert_string_equal(text, "step 120/2000 | loss inf | lr 1.00e-03 | norm inf | 1500 ms | "
+                              "61.9k tok/s | skipped 2");
     progress_text(&row, text, 20);
     assert_int_equal(strlen(text), 19);
 }
