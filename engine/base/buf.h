@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
 #include "engine/base/err.h"
 
 typedef struct Buf {
@@ -11,6 +12,9 @@ typedef struct Buf {
     size_t len;
     size_t cap;
 } Buf;
+
+// The end of the word behind a number: "%lld file%s".
+static inline const char *plural_s(int64_t n) { return n == 1 ? "" : "s"; }
 
 LT_C_BEGIN
 LT_MUST_CHECK Status buf_reserve(Buf *b, size_t extra, Err *err); // room for `extra` more bytes

@@ -15,24 +15,20 @@
 
 enum { SEPARATOR_CAP = 256 };
 
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void tell_split(const char *name, const MetaSplit *s)
 {
     if (s->tokens == 0) {
         log_note("%s: nothing", name);
         return;
     }
-    log_note("%s: %" PRId64 " tokens, %" PRId64 " document%s, %" PRId64 " bytes of text "
+    log_note("%s: %" PRId64 " token%s, %" PRId64 " document%s, %" PRId64 " byte%s of text "
              "(%.3f bytes a token), %d shard%s",
-             name, s->tokens, s->documents, plural(s->documents), s->text_bytes,
-             (double)s->text_bytes / (double)s->tokens, s->shards, plural(s->shards));
+             name, s->tokens, plural_s(s->tokens), s->documents, plural_s(s->documents),
+             s->text_bytes, plural_s(s->text_bytes), (double)s->text_bytes / (double)s->tokens,
+             s->shards, plural_s(s->shards));
     if (s->mask.name[0])
-        log_note("%s: %" PRId64 " tokens count under loss.mask=completion", name,
-                 s->counted_tokens);
+        log_note("%s: counted under loss.mask=completion: %" PRId64 " token%s", name,
+                 s->counted_tokens, plural_s(s->counted_tokens));
 }
 
 static void tell(const DataBuilt *b, const char *out)
@@ -47,11 +43,11 @@ static void tell(const DataBuilt *b, const char *out)
         log_note("the tokenizer has no end token: nothing stands between documents");
     if (m->empty_documents)
         log_note("left out: %" PRId64 " empty document%s", m->empty_documents,
-                 plural(m->empty_documents));
+                 plural_s(m->empty_documents));
     if (b->skipped_files)
-        log_note("not read: %" PRId64 " file%s that are neither .txt nor .jsonl, such as %s",
-                 b->skipped_files, plural(b->skipped_files), b->first_skipped);
-    if (b->marks) log_note("removed: %" PRId64 " byte order mark%s", b->marks, plural(b->marks));
+        log_note("not read: %" PRId64 " file%s, neither .txt nor .jsonl, such as %s",
+                 b->skipped_files, plural_s(b->skipped_files), b->first_skipped);
+    if (b->marks) log_note("removed: %" PRId64 " byte order mark%s", b->marks, plural_s(b->marks));
     log_note("%s: %s tokenizer of %" PRId64 " ids, fingerprint %016" PRIx64 ", %d-byte tokens, "
              "made in %.1f s",
              out, m->kind, m->vocab_size, m->tokenizer, m->token_bytes, b->seconds);

@@ -103,10 +103,12 @@ static Status put_split(const char *dir, const char *name, const MetaSplit *m, b
                         Buf *out, Err *first, Err *err)
 {
     TRY(buf_printf(out, err,
-                   "  %s: %" PRId64 " tokens, %" PRId64 " documents, %" PRId64 " bytes of text",
-                   name, m->tokens, m->documents, m->text_bytes));
+                   "  %s: %" PRId64 " token%s, %" PRId64 " document%s, %" PRId64 " byte%s of text",
+                   name, m->tokens, plural_s(m->tokens), m->documents, plural_s(m->documents),
+                   m->text_bytes, plural_s(m->text_bytes)));
     if (m->counted_tokens != m->tokens)
-        TRY(buf_printf(out, err, ", %" PRId64 " tokens in completions", m->counted_tokens));
+        TRY(buf_printf(out, err, ", %" PRId64 " token%s in completions", m->counted_tokens,
+                       plural_s(m->counted_tokens)));
     TRY(buf_puts(out, "\n", err));
     for (int i = 0; i < m->shards; i++)
         TRY(put_meta_file(dir, &m->shard[i], verify, out, first, err));
@@ -114,18 +116,26 @@ static Status put_split(const char *dir, const char *name, const MetaSplit *m, b
     return put_meta_file(dir, &m->mask, verify, out, first, err);
 }
 
+// The id, or "none".
+static const char *end_token(int32_t id, char out[16])
+{
+    if (id < 0) return "none";
+    snprintf(out, 16, "%" PRId32, id);
+    return out;
+}
+
 static Status put_meta(const char *dir, const DataMeta *m, bool verify, Buf *out, Err *err)
 {
     Err first = {0};
     TRY(buf_printf(out, err, "%s: data folder\n", dir));
+    char end[16];
     TRY(buf_printf(out, err,
-                   "  tokenizer: %s, %" PRId64 " ids, end token %" PRId32
-                   ", fingerprint %016" PRIx64 "\n",
-                   m->kind, m->vocab_size, m->end_token, m->tokenizer));
+                   "  tokenizer: %s, %" PRId64 " ids, end token %s, fingerprint %016" PRIx64 "\n",
+                   m->kind, m->vocab_size, end_token(m->end_token, end), m->tokenizer));
     TRY(put_split(dir, "train", &m->split[0], verify, out, &first, err));
     TRY(put_split(dir, "val", &m->split[1], verify, out, &first, err));
-    TRY(buf_printf(out, err, "  %d-bit tokens, %" PRId64 " empty documents left out\n",
-                   8 * m->token_bytes, m->empty_documents));
+    TRY(buf_printf(out, err, "  %d-bit tokens, %" PRId64 " empty document%s left out\n",
+                   8 * m->token_bytes, m->empty_documents, plural_s(m->empty_documents)));
     if (first.code == ERR_NONE)
         return buf_puts(out,
                         verify ? "checksums: every file is as meta.json says\n"
@@ -160,11 +170,11 @@ static Status put_corpus(const char *path, int split, Buf *out, Err *err)
         for (int64_t i = 0; i < n && s == ERR_NONE; i++) largest = LT_MAX(largest, ids[i]);
     }
     if (s == ERR_NONE)
-        s = buf_printf(out, err, "  %s: %" PRId64 " tokens, largest id %" PRId32 ", %d file%s",
-                       split ? "val" : "train", c.tokens, largest, c.pieces,
-                       c.pieces == 1 ? "" : "s");
+        s = buf_printf(out, err, "  %s: %" PRId64 " token%s, largest id %" PRId32 ", %d file%s",
+                       split ? "val" : "train", c.tokens, plural_s(c.tokens), largest, c.pieces,
+                       plural_s(c.pieces));
     if (s == ERR_NONE && c.document)
-        s = buf_printf(out, err, ", %" PRId64 " documents", c.documents);
+        s = buf_printf(out, err, ", %" PRId64 " document%s", c.documents, plural_s(c.documents));
     if (s == ERR_NONE) s = buf_puts(out, "\n", err);
     corpus_close(&c);
     return s;
@@ -181,11 +191,12 @@ Status inspect_tokenizer(const char *path, Buf *out, Err *err)
 {
     Tokenizer *t = NULL;
     TRY(tokenizer_load(&t, path, NULL, err));
+    char end[16];
     const Status s = buf_printf(out, err,
                                 "%s: tokenizer, %s\n  ids:         %" PRId64
-                                "\n  end token:   %" PRId32 "\n  fingerprint: %016" PRIx64 "\n",
+                                "\n  end token:   %s\n  fingerprint: %016" PRIx64 "\n",
                                 path, tokenizer_kind(t), tokenizer_vocab_size(t),
-                                tokenizer_end_token(t), tokenizer_fingerprint(t));
+                                end_token(tokenizer_end_token(t), end), tokenizer_fingerprint(t));
     tokenizer_close(t);
     return s;
 }

@@ -189,7 +189,8 @@ Status inspect_run(const char *dir, bool verify, Buf *out, Err *err)
                        one == ERR_NONE ? "complete" : "DAMAGED: ", one == ERR_NONE ? "" : bad.text,
                        all.step[i] == best ? "  (best)" : "");
     }
-    if (s == ERR_NONE) s = buf_printf(out, err, "%d checkpoints, %d damaged\n", all.n, damaged);
+    if (s == ERR_NONE)
+        s = buf_printf(out, err, "%d checkpoint%s, %d damaged\n", all.n, plural_s(all.n), damaged);
     if (s == ERR_NONE)
         s = buf_puts(out, verify ? "checksums: every file of every step was read\n" : not_checked,
                      err);

@@ -216,8 +216,9 @@ static void tell(Builder *b)
     TextStats st;
     text_source_stats(b->source, &st);
     char line[160];
-    snprintf(line, sizeof line, "read %.1f MB in %lld files, %lld documents, %.1f MB/s",
-             (double)st.bytes_consumed * 1e-6, (long long)st.files, (long long)st.documents,
+    snprintf(line, sizeof line, "read %.1f MB in %lld file%s, %lld document%s, %.1f MB/s",
+             (double)st.bytes_consumed * 1e-6, (long long)st.files, plural_s(st.files),
+             (long long)st.documents, plural_s(st.documents),
              (double)st.bytes_consumed * 1e-6 / fmax(now - b->started, 1e-9));
     log_live(line);
 }
@@ -310,8 +311,9 @@ static Status finish(Builder *b, DataBuilt *out, Err *err)
     TextStats st;
     text_source_stats(b->source, &st);
     if (b->documents == 0)
-        return err_set(err, ERR_USAGE, "%s: no text in it (%lld files, %lld empty documents)",
-                       b->how->input, (long long)st.files, (long long)st.empty);
+        return err_set(err, ERR_USAGE, "%s: no text in it (%lld file%s, %lld empty document%s)",
+                       b->how->input, (long long)st.files, plural_s(st.files),
+                       (long long)st.empty, plural_s(st.empty));
     out->split_by_stream = b->staging && b->documents < DATA_SPLIT_DOCUMENTS;
     if (b->staging) TRY(unstage(b, true, err));
     DataMeta *m        = &out->meta;

@@ -289,10 +289,11 @@ static Status check_source(const Stream *s, Source *src, Err *err)
     const Corpus *c = &src->corpus;
     src->samples    = (c->tokens - 1) / s->o.block_size;
     if (src->samples < 1) {
-        const Status bad = err_set(err, ERR_USAGE, "%s: its %s split has %" PRId64 " tokens, but a "
-                                                   "block_size of %" PRId64 " needs %" PRId64,
-                                   c->path, split_word(s), c->tokens, s->o.block_size,
-                                   s->o.block_size + 1);
+        const Status bad = err_set(err, ERR_USAGE,
+                                   "%s: its %s split has %" PRId64 " token%s, but a block_size of "
+                                   "%" PRId64 " needs %" PRId64,
+                                   c->path, split_word(s), c->tokens, plural_s(c->tokens),
+                                   s->o.block_size, s->o.block_size + 1);
         err_hint(err, "more text, a smaller block_size%s",
                  s->o.split == STREAM_VAL ? ", or a larger val_fraction" : "");
         return bad;

@@ -342,8 +342,8 @@ static Status collect(TextSource *s, const char *input, Err *err)
     TRY(add_folder(s, input, NULL, err));
     if (s->n_path == 0)
         return err_set(err, ERR_USAGE, "%s: no .txt or .jsonl files (nor .gz of them) in this "
-                                       "folder (%lld other files)",
-                       input, (long long)s->stats.skipped);
+                                       "folder (%lld other file%s)",
+                       input, (long long)s->stats.skipped, plural_s(s->stats.skipped));
     return ERR_NONE;
 }
 

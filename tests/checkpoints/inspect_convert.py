@@ -54,7 +54,7 @@ def test_runs_and_steps(dir):
     run_dir = os.path.join(dir, "tied")
     step = os.path.join(run_dir, "checkpoints", "step-00000001")
     says(ok("inspect", run_dir), "run folder", "step-00000001  complete", "not checked")
-    says(ok("inspect", run_dir, "--verify"), "1 checkpoints, 0 damaged", "every file of every step")
+    says(ok("inspect", run_dir, "--verify"), "1 checkpoint, 0 damaged", "every file of every step")
     says(ok("inspect", step, "--verify"), "every file is as MANIFEST says", "trainer.safetensors")
     says(ok("inspect", run_dir, which="step-00000001"), "checkpoint, with trainer state")
     path = os.path.join(step, "model.safetensors")
@@ -65,7 +65,7 @@ def test_runs_and_steps(dir):
     r = refused(3, "model.safetensors has CRC-32", "inspect", step, "--verify")
     says(r, "DAMAGED")
     says(refused(3, "model.safetensors has CRC-32", "inspect", run_dir, "--verify"),
-         "1 checkpoints, 1 damaged")
+         "1 checkpoint, 1 damaged")
     write(path, bytes(data[:-1]))
     refused(3, "bytes, MANIFEST says", "inspect", step)
     os.remove(os.path.join(step, "MANIFEST"))
@@ -86,7 +86,7 @@ def test_data_shards_and_tokenizers(dir):
     refused(3, "no whole number", "inspect", os.path.dirname(write(os.path.join(dir, "odd", "train.bin"), b"abc")))
     says(ok("inspect", shard), "token shard, magic 20240520, version 1", "of 16 bits")
     says(ok("inspect", os.path.join(data, "tokenizer.json")), "tokenizer, char")
-    says(ok("inspect", os.path.join(dir, "data-tok")), "tokenizer, char", "end token:   -1")
+    says(ok("inspect", os.path.join(dir, "data-tok")), "tokenizer, char", "end token:   none")
     good = bytearray(read(shard))
     good[-1] ^= 4
     write(shard, bytes(good))

@@ -414,7 +414,7 @@ static void failures_are_clear_and_leave_nothing(void **state)
         Status      code;
         const char *part;
     } cases[] = {
-        {"a.txt", "", 0, 10, ERR_USAGE, "no text in it (1 files, 1 empty documents)"},
+        {"a.txt", "", 0, 10, ERR_USAGE, "no text in it (1 file, 1 empty document)"},
         {"a.jsonl", "{\"text\":\"a\"}\n{\"text\":\"b\"}\nbad\n", 0, 10, ERR_FORMAT,
          "a.jsonl:3: not JSON"},
         {"a.txt", "the fox \xc3\xa9", 1, 10, ERR_FORMAT, "a.txt"},
