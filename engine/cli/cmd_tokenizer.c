@@ -65,12 +65,24 @@ static int thread_count(const Options *o)
     return o->threads > 0 ? (int)o->threads : thread_cpus();
 }
 
+// Data and models name a tokenizer by its ids: one that exists is not replaced.
+static Status refuse_existing(const char *dir, Err *err)
+{
+    char path[PATH_CAP];
+    TRY(path_join(path, dir, "tokenizer.json", err));
+    if (!file_exists(path)) return ERR_NONE;
+    const Status s = err_set(err, ERR_USAGE, "%s has a tokenizer already", dir);
+    err_hint(err, "name another --out, or remove %s first", path);
+    return s;
+}
+
 static Status train(const Options *o, Err *err)
 {
     const bool bpe = strcmp(o->type, "bpe") == 0;
     if (o->n_args > 1)
         return err_set(err, ERR_USAGE, "\"%s\" is not expected: the text is named by --input",
                        o->args[1]);
+    TRY(refuse_existing(o->out, err));
     const int64_t vocab_size = o->vocab_size > 0 ? o->vocab_size : DEFAULT_VOCAB;
 
     Buf text = {0};
