@@ -89,12 +89,13 @@ static Status check_stdout(Err *err)
 
 static Status print_usage(Buf *out, Err *err)
 {
-    TRY(buf_puts(out, "lathe: trains GPT and BERT models.\n\n", err));
+    TRY(buf_puts(out, "lathe: trains GPT models.\n\n", err));
     for (size_t i = 0; i < LT_COUNT(commands); i++)
         TRY(buf_printf(out, err, "  lathe %-10s %s\n", commands[i].name, commands[i].about));
     return buf_puts(out,
                     "\n"
                     "  lathe COMMAND --help   the command's options, defaults and bounds\n"
+                    "  lathe options          the options of all commands on a page (markdown)\n"
                     "  lathe --version        version, build, devices, instruction sets\n\n"
                     "Exit codes: 0 ok, 1 runtime, 2 usage, 3 corrupt data or checkpoint,\n"
                     "4 diverged, 5 stopped by a signal or max_seconds, after a save.\n",
