@@ -72,6 +72,8 @@ static Status eval_text(const Options *o, Evaluator *e, const Tokenizer *t, Err 
     Buf text = {0};
     EvalLoss l = {0};
     Status st = file_read(o->text, &text, err);
+    if (st == ERR_NONE && text.len > 1 && memcmp(text.data, "\x1f\x8b", 2) == 0)
+        st = err_set(err, ERR_USAGE, "%s is compressed; eval reads plain text", o->text);
     if (st == ERR_NONE)
         st = evaluate_text(e, t, text.data ? text.data : "", text.len, e->cx.device->threads, &l,
                            err);

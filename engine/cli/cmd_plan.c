@@ -4,19 +4,45 @@
 // SPDX-License-Identifier: MIT
 #include "engine/cli/cli.h"
 #include "engine/model/backend.h"
+#include "engine/base/log.h"
+#include "engine/data/stream.h"
 #include "engine/train/train_setup.h"
 
 #include <stdio.h>
+#include <string.h>
+
+// As it is given, as the data says, or GPT-2's.
+static Status vocabulary(const Options *o, int64_t *out, Err *err)
+{
+    enum { GPT2_VOCABULARY = 50257 };
+    *out = o->vocab_size;
+    if (*out == 0 && o->data[0]) {
+        const StreamOptions so = {.data = o->data, .block_size = 1, .batch = 1, .ranks = 1};
+        StreamInfo info;
+        Stream *s;
+        TRY(stream_open(&s, &so, err));
+        stream_info(s, &info);
+        stream_close(s);
+        *out = info.vocab_size;
+    }
+    if (*out) return ERR_NONE;
+    *out = GPT2_VOCABULARY;
+    if (!options_given(o, OPT_preset) || strncmp(o->preset, "gpt2", 4) != 0)
+        log_warn("the vocabulary is taken for GPT-2's, %d; give --vocab_size or --data",
+                 GPT2_VOCABULARY);
+    return ERR_NONE;
+}
 
 static Status plan_text(const Options *o, Buf *out, Err *err)
 {
     Backend b;
     TRY(backend_open(&b, "auto", "auto", 0, err));
-    enum { GPT2_VOCABULARY = 50257 };
+    int64_t vocab = 0;
+    TRY(vocabulary(o, &vocab, err));
     ModelConfig c;
     TrainSetup s;
     TrainPlan p;
-    TRY(train_setup_model(&c, o, o->vocab_size ? o->vocab_size : GPT2_VOCABULARY, err));
+    TRY(train_setup_model(&c, o, vocab, err));
     TRY(train_setup(&s, &c, o, &b.device, 1, err));
     TRY(train_plan(&p, &s, &b.ops, &b.device, err));
     return o->json ? train_setup_json(&s, &p, out, err) : train_setup_text(&s, &p, out, err);

@@ -70,7 +70,9 @@ Status generate_text(Infer *f, const Tokenizer *t, const GenerateOptions *o, con
                      GenerateSink sink, void *arg, Err *err)
 {
     Sampler s;
-    TRY(sampler_open(&s, f->m->c.vocab_size, o->temperature, o->top_k, o->top_p, o->seed, err));
+    // A padded model has rows that no token stands for.
+    const int64_t V = LT_MIN(f->m->c.vocab_size, tokenizer_vocab_size(t));
+    TRY(sampler_open(&s, V, o->temperature, o->top_k, o->top_p, o->seed, err));
     Writer w = {.t = t, .sink = sink, .arg = arg};
     TokenIds ids = {0};
     Status st = ERR_NONE;

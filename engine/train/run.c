@@ -167,11 +167,11 @@ static Status report(Run *r, const TrainStep *s, double took, Pace *pace, Err *e
     if (o->log_interval > 0) progress_line(&row, !keep);
     if (s->skipped) {
         progress_break();
-        log_warn("step %" PRId64 " skipped: %s%s", step,
-                 s->counted == 0 ? "no target in it is counted"
-                 : s->bad        ? "not finite is the gradient of "
-                                 : "the loss is not finite",
-                 s->bad ? s->bad : "");
+        if (s->bad)
+            log_warn("step %" PRId64 " skipped: the gradient of %s is not finite", step, s->bad);
+        else
+            log_warn("step %" PRId64 " skipped: %s", step,
+                     s->counted ? "the loss is not finite" : "no target in it is counted");
     }
     return metrics_step(&r->metrics,
                         &(MetricsRow){.step = step,
@@ -225,6 +225,7 @@ static Status loop(Run *r, Err *err)
     }
     progress_break();
     if (o->save_interval > 0 && r->state.step > 0) TRY(save_last(r, err));
+    if (o->save_interval == 0) log_warn("nothing was saved: save_interval = 0 turns saving off");
     char took[32];
     progress_duration(r->state.seconds, took);
     if (isfinite(r->state.best_loss))

@@ -81,7 +81,7 @@ static StreamOptions stream_options(const Run *r, StreamSplit split, int64_t voc
 static Status choose_model(Run *r, ModelConfig *c, Err *err)
 {
     const Options *o = r->o;
-    const char *dir = r->resumed_from[0] ? r->resumed_from : o->init_from;
+    const char *dir = r->resumed_from[0] ? r->resumed_from : r->init_dir;
     if (!dir[0]) {
         const int64_t V = o->vocab_size ? o->vocab_size : r->info.vocab_size;
         if (V == 0) {
@@ -105,16 +105,15 @@ static Status choose_model(Run *r, ModelConfig *c, Err *err)
 static Status check_tokenizer(const Run *r, Err *err)
 {
     const Options *o = r->o;
-    const char *dir = r->resumed_from[0] ? r->resumed_from : o->init_from;
+    const char *dir = r->resumed_from[0] ? r->resumed_from : r->init_dir;
     if (!dir[0] || !r->info.tokenizer) return ERR_NONE;
     Tokenizer *t;
     if (tokenizer_load(&t, dir, NULL, NULL) != ERR_NONE) return ERR_NONE; // it has none
     const uint64_t theirs = tokenizer_fingerprint(t);
     tokenizer_close(t);
     if (theirs == r->info.tokenizer) return ERR_NONE;
-    const Status st =
-        err_set(err, ERR_USAGE, "%s was tokenised with another tokenizer than the one in %s",
-                o->data, dir);
+    const Status st = err_set(
+        err, ERR_USAGE, "%s was tokenised with another tokenizer than the one in %s", o->data, dir);
     err_hint(err, "make the data again with `lathe data --tokenizer=%s`", dir);
     return st;
 }
@@ -214,8 +213,8 @@ static Status announce(Run *r, Err *err)
     if (r->resumed_from[0])
         log_note("  resumed      from %s, step %" PRId64, path_base(r->resumed_from),
                  r->state.step);
-    else if (o->init_from[0])
-        log_note("  weights      from %s", o->init_from);
+    else if (r->init_dir[0])
+        log_note("  weights      from %s", r->init_dir);
     else
         log_note("  expected     first loss about ln V = %.4f",
                  log((double)r->setup.model.vocab_size));
@@ -253,10 +252,10 @@ static Status check_same_data(Run *r, Err *err)
     const int64_t was = r->state.data_tokens;
     r->state.data_tokens = r->info.tokens;
     if (!r->resumed_from[0] || was == r->info.tokens) return ERR_NONE;
-    const Status st = err_set(err, ERR_USAGE,
-                              "%s has %" PRId64 " training tokens, but %" PRId64
-                              " when the run %s was saved",
-                              r->o->data, r->info.tokens, was, r->o->run);
+    const Status st =
+        err_set(err, ERR_USAGE,
+                "%s has %" PRId64 " training tokens, but %" PRId64 " when the run %s was saved",
+                r->o->data, r->info.tokens, was, r->o->run);
     err_hint(err, "--init_from=%s starts a new run on other data", r->resumed_from);
     return st;
 }
@@ -267,9 +266,8 @@ static Status load_or_init(Run *r, Err *err)
     if (r->resumed_from[0])
         TRY_CTX(run_state_load(&r->state, &r->trainer, r->resumed_from, err), err, "resuming %s",
                 r->o->run);
-    else if (r->o->init_from[0])
-        TRY_CTX(trainer_load_model(&r->trainer, r->o->init_from, err), err, "loading %s",
-                r->o->init_from);
+    else if (r->init_dir[0])
+        TRY_CTX(trainer_load_model(&r->trainer, r->init_dir, err), err, "loading %s", r->init_dir);
     else
         TRY(trainer_init_weights(&r->trainer, err));
     TRY(check_same_data(r, err));
@@ -283,8 +281,11 @@ static Status find_start(Run *r, bool exists, Err *err)
     bool found;
     int64_t step;
     if (names_step(o)) {
-        char run[PATH_CAP];
-        TRY(ckpt_find(o->resume, NULL, r->resumed_from, &step, err));
+        char run[PATH_CAP], named[PATH_CAP];
+        const bool here = !file_exists(o->resume); // then it is the name of one of this run's steps
+        TRY(path_join(run, o->run, "checkpoints", err));
+        TRY(path_join(named, run, o->resume, err));
+        TRY(ckpt_find(here ? named : o->resume, NULL, r->resumed_from, &step, err));
         TRY(path_join(run, r->resumed_from, "../..", err));
         const bool ours = step >= 0 && ckpt_has_trainer(r->resumed_from) && file_same(run, o->run);
         return ours ? ERR_NONE : not_of_this_run(o, err);
@@ -307,6 +308,25 @@ static Status find_start(Run *r, bool exists, Err *err)
     return st;
 }
 
+static Status find_init(Run *r, Err *err)
+{
+    const Options *o = r->o;
+    int64_t step;
+    if (!o->init_from[0] || r->resumed_from[0]) return ERR_NONE;
+    TRY_CTX(ckpt_find(o->init_from, NULL, r->init_dir, &step, err), err,
+            "looking for the weights that init_from names");
+    return ERR_NONE;
+}
+
+static Status not_past_the_end(const Run *r, Err *err)
+{
+    const int64_t end = r->o->max_steps, step = r->state.step;
+    if (step <= end) return ERR_NONE;
+    return err_set(err, ERR_USAGE,
+                   "max_steps = %" PRId64 ", but the run %s is at step %" PRId64 " already", end,
+                   r->o->run, step);
+}
+
 static Status open_all(Run *r, Err *err)
 {
     Options *o = r->o;
@@ -316,13 +336,17 @@ static Status open_all(Run *r, Err *err)
     TRY(path_join(lock_path, o->run, "lock", err));
     TRY(path_join(metrics_path, o->run, "metrics.jsonl", err));
     TRY(find_run(r, config_path, &exists, err));
+    if (!o->data[0]) return err_set(err, ERR_USAGE, "train needs --data=DIR");
     TRY(open_kernels(r, err));
     TRY(open_data(r, err));
 
+    const bool there = file_exists(o->run);
     TRY(file_mkdirs(o->run, err));
+    r->made = !there;
     TRY_CTX(file_lock(&r->lock, lock_path, err), err, "opening the run %s", o->run);
     if (exists) TRY(ckpt_clean(o->run, err));
     TRY(find_start(r, exists, err));
+    TRY(find_init(r, err));
 
     ModelConfig c;
     TRY(choose_model(r, &c, err));
@@ -334,28 +358,38 @@ static Status open_all(Run *r, Err *err)
     TRY(open_streams(r, err));
     TRY(trainer_open(&r->trainer, &r->setup, &r->backend.ops, &r->backend.device, err));
     TRY(load_or_init(r, err));
+    TRY(not_past_the_end(r, err));
     TRY(set_newer_steps_aside(r, err));
     TRY(run_saver_open(&r->saver, &r->trainer, o->run, r->info.tokenizer_dir, end_token_of(r),
                        o->keep, o->keep_every, err));
     if (r->resumed_from[0]) r->saver.last_step = r->state.step;
     TRY(write_config(r, config_path, err));
+    r->made = false; // from here on it is a run, whatever happens
     TRY(metrics_open(&r->metrics, metrics_path, r->state.step, err));
     return announce(r, err);
+}
+
+// A folder made for a run that was refused holds nothing but its lock. Whatever else it holds stays.
+static void remove_refused(const char *run)
+{
+    char lock[PATH_CAP];
+    FileList left;
+    if (path_join(lock, run, "lock", NULL) != ERR_NONE || file_remove(lock, NULL) != ERR_NONE ||
+        file_list(run, &left, NULL) != ERR_NONE)
+        return;
+    if (left.n == 0 && file_remove_tree(run, NULL) != ERR_NONE)
+        log_warn("%s could not be removed", run);
+    file_list_free(&left);
 }
 
 Status run_open(Run *r, Options *o, Err *err)
 {
     *r = (Run){.o = o, .lock = {.fd = -1}, .metrics = {.fd = -1}, .opened = clock_seconds()};
-    const char *a[2] = {o->data, o->run}, *names[2] = {"--data=DIR", "--run=DIR"};
-    char missing[64] = "";
-    for (int i = 0; i < 2; i++)
-        if (!a[i][0]) {
-            const size_t used = strlen(missing);
-            snprintf(missing + used, sizeof missing - used, "%s%s", used ? " and " : "", names[i]);
-        }
-    if (missing[0]) return err_set(err, ERR_USAGE, "train needs %s", missing);
+    if (!o->run[0]) return err_set(err, ERR_USAGE, "train needs --run=DIR");
     const Status st = open_all(r, err);
-    if (st != ERR_NONE) run_close(r);
+    if (st == ERR_NONE) return st;
+    run_close(r);
+    if (r->made) remove_refused(o->run);
     return st;
 }
 

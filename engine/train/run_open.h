@@ -20,6 +20,8 @@ typedef struct Run {
     RunSaver saver;
     Metrics metrics;
     char resumed_from[PATH_CAP]; // "" for a run that starts
+    char init_dir[PATH_CAP];     // the model folder that init_from names; "" for none
+    bool made;                   // the run's folder was made by us and holds no run yet
     double opened;               // clock at the start of the process's work, for max_seconds
     double peak;                 // FLOP/s: the MFU's denominator
 } Run;

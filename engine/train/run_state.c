@@ -147,9 +147,12 @@ static Status parse_state(RunState *st, const json_t *o, const Trainer *t, const
     const struct {
         const char *key;
         int64_t *to;
-    } rows[] = {{"step", &st->step},           {"samples", &st->samples},
-                {"skipped", &st->skipped},     {"tokens", &st->tokens},
-                {"last_eval", &st->last_eval}, {"best_step", &st->best_step},
+    } rows[] = {{"step", &st->step},
+                {"samples", &st->samples},
+                {"skipped", &st->skipped},
+                {"tokens", &st->tokens},
+                {"last_eval", &st->last_eval},
+                {"best_step", &st->best_step},
                 {"data_tokens", &st->data_tokens}};
     for (size_t i = 0; i < LT_COUNT(rows); i++) TRY(need_int(o, rows[i].key, dir, rows[i].to, err));
     if (st->step < 0 || st->samples < 0)

@@ -9,14 +9,14 @@
 #include "engine/train/trainer.h"
 
 typedef struct RunState {
-    int64_t step;      // optimizer steps done
-    int64_t samples;   // position of the training stream, over all ranks
-    int64_t skipped;   // steps skipped because a number was not finite
-    int64_t tokens;    // tokens of all steps done
-    int64_t last_eval; // step of the newest evaluation, -1: none
-    int64_t best_step; // -1: none
-    double best_loss;  // infinity: none
-    double seconds;    // spent training
+    int64_t step;        // optimizer steps done
+    int64_t samples;     // position of the training stream, over all ranks
+    int64_t skipped;     // steps skipped because a number was not finite
+    int64_t tokens;      // tokens of all steps done
+    int64_t last_eval;   // step of the newest evaluation, -1: none
+    int64_t best_step;   // -1: none
+    double best_loss;    // infinity: none
+    double seconds;      // spent training
     int64_t data_tokens; // of the training split; samples counts in data of this length
 } RunState;
 

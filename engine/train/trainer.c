@@ -116,7 +116,7 @@ Status train_plan(TrainPlan *out, const TrainSetup *s, const Ops *ops, Device *d
     return st;
 }
 
-static Status take_memory(Trainer *t, Err *err)
+static Status take_blocks(Trainer *t, Err *err)
 {
     const TrainPlan *p = &t->plan;
     TRY_CTX(device_alloc(t->device, p->run.used, &t->run_mem, err), err,
@@ -128,6 +128,17 @@ static Status take_memory(Trainer *t, Err *err)
     t->cx.scratch_bytes = p->scratch_bytes;
     t->host_mem = mem_map(p->host.used);
     if (!t->host_mem) return mem_err(err, p->host.used, "the snapshot for saving");
+    return ERR_NONE;
+}
+
+static Status take_memory(Trainer *t, Err *err)
+{
+    const TrainPlan *p = &t->plan;
+    const Status st = take_blocks(t, err);
+    if (st == ERR_NOMEM)
+        err_hint(err, "a smaller batch_size, recompute=true or save_async=false need less; "
+                      "`lathe plan` says how much");
+    TRY(st);
     arena_init(&t->run, "run", t->run_mem, p->run.used);
     arena_init(&t->step_arena, "step", t->step_mem, p->step.used);
     arena_init(&t->host, "host", t->host_mem, p->host.used);

@@ -72,8 +72,12 @@ static Status choose_named(const CpuIsa *rows, int n, const char *wish, CpuChoic
             return err_set(err, ERR_UNSUPPORTED,
                            "cpu.isa = %s: the kernel refuses its registers; there is %s", wish,
                            list);
-        snprintf(out->why, sizeof out->why, "asked for");
         *engine = &rows[i];
+        if (rows[i].add_bf16)
+            snprintf(out->why, sizeof out->why, "bf16 products on %s, everything else on %s",
+                     rows[i].name, f32_row(rows, i)->name);
+        else
+            snprintf(out->why, sizeof out->why, "everything on %s", rows[i].name);
         return ERR_NONE;
     }
     return err_set(err, ERR_UNSUPPORTED, "cpu.isa = %s: not known here; this machine has %s", wish,
