@@ -20,9 +20,9 @@ def made(folder, **changes):
 
 
 def test_a_run_goes_on_by_its_folder_alone(folder):
-    data, base = made(folder)
+    data, base = made(folder, decay_steps=8)
     whole = os.path.join(folder, "whole")
-    ok("train", data=data, run=whole, **tiny(max_steps=6, save_interval=2))
+    ok("train", data=data, run=whole, **tiny(max_steps=6, save_interval=2, decay_steps=8))
     ok("train", run=base, max_steps=6)
     check(state_sha(base, 6) == state_sha(whole, 6), "weights differ")
     r = run("train", run=os.path.join(folder, "absent"))
