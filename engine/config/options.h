@@ -74,8 +74,8 @@ LT_MUST_CHECK Status options_parse(Options *o, OptionCommand cmd, int argc, char
 // Nothing is looked up for `cmd` here; ops.NAME is a name, too.
 LT_MUST_CHECK Status options_set(Options *o, const char *name, const char *value,
                                  OptionOrigin origin, Err *err);
-// The resolved config: `key = value   # origin` for every option of `cmd`; reads back as a config
-// file.
+// The resolved config: `key = value   # origin` for every option of `cmd` but the NA ones, which
+// are not part of a run; reads back as a config file.
 LT_MUST_CHECK Status options_text(const Options *o, OptionCommand cmd, Buf *out, Err *err);
 // Compare with the config.ini of the run being resumed: FIXED options that differ are an error
 // naming both values (all of them at once); an option not given by flag or file takes the run's

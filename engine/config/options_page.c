@@ -40,11 +40,12 @@ Status options_text(const Options *o, OptionCommand cmd, Buf *out, Err *err)
     Buf    value = {0}, line = {0};
     Status s = ERR_NONE;
     for (int id = 0; id < OPT_COUNT && s == ERR_NONE; id++) {
-        if (!(option_rows[id].commands & cmd)) continue;
+        const OptionRow *row = &option_rows[id];
+        if (!(row->commands & cmd) || row->resume == OPTION_NA) continue;
         buf_clear(&value);
         buf_clear(&line);
         s = option_value(o, id, &value, err);
-        if (s == ERR_NONE) s = buf_printf(&line, err, "%s = ", option_rows[id].name);
+        if (s == ERR_NONE) s = buf_printf(&line, err, "%s = ", row->name);
         if (s == ERR_NONE) s = option_file_quote(&line, value.data, err);
         if (s == ERR_NONE)
             s = buf_printf(out, err, "%-40s # %s\n", line.data,
@@ -86,11 +87,8 @@ static void bounds_of(const OptionRow *row, char *out, size_t cap)
 static void spelling_of(const OptionRow *row, char *out, size_t cap)
 {
     static const char *const shape[] = {
-        [OPTION_I64] = "=N", [OPTION_F64] = "=X", [OPTION_BOOL] = "", [OPTION_STR] = "=TEXT"};
-    if (row->kind == OPTION_BOOL && row->i.def)
-        snprintf(out, cap, "--no-%s", row->name);
-    else
-        snprintf(out, cap, "--%s%s", row->name, shape[row->kind]);
+        [OPTION_I64] = "=N", [OPTION_F64] = "=X", [OPTION_BOOL] = "=BOOL", [OPTION_STR] = "=TEXT"};
+    snprintf(out, cap, "--%s%s", row->name, shape[row->kind]);
 }
 
 // Words of `text` in lines of 100 columns that start at column `indent`; the cursor is there now.
@@ -135,6 +133,7 @@ Status options_help(OptionCommand cmd, Buf *out, Err *err)
     Options o;
     Buf     def   = {0};
     Status  s     = ERR_NONE;
+    bool    bools = false;
     const char *title = NULL;
     options_init(&o);
     for (int id = 0; id < OPT_COUNT && s == ERR_NONE; id++) {
@@ -143,6 +142,7 @@ Status options_help(OptionCommand cmd, Buf *out, Err *err)
         if (!(row->commands & cmd)) continue;
         if (title) s = buf_printf(out, err, "%s\n", title);
         title = NULL;
+        bools = bools || row->kind == OPTION_BOOL;
         buf_clear(&def);
         if (s == ERR_NONE) s = option_value(&o, id, &def, err);
         if (s == ERR_NONE) s = help_row(row, def.data, out, err);
@@ -152,6 +152,11 @@ Status options_help(OptionCommand cmd, Buf *out, Err *err)
                      "Ops\n"
                      "  --ops.NAME=IMPL                keep one implementation of an op; "
                      "`lathe ops` lists them\n",
+                     err);
+    if (s == ERR_NONE && bools)
+        s = buf_puts(out,
+                     "BOOL is true, yes, on or 1, or false, no, off or 0; `--name` alone is true, "
+                     "`--no-name` false.\n",
                      err);
     buf_free(&def);
     options_free(&o);
@@ -188,9 +193,10 @@ Status options_markdown(Buf *out, Err *err)
         "when it is out of date.\n\n"
         "An option is written `--name=value` on the command line and `name = value` in a config\n"
         "file. Precedence: default < preset < config file < flag; later wins. A true/false option\n"
-        "may be written `--name` or `--no-name`. The last but one column says whether it may\n"
-        "change when a run goes on (`--resume`). Any op can be pinned to one implementation:\n"
-        "`--ops.NAME=ref`.\n",
+        "may be written `--name` or `--no-name`; yes, on and 1 mean true, no, off and 0 false.\n"
+        "The last but one column says whether it may change when a run goes on (`--resume`);\n"
+        "where it is empty, the option belongs to the command and not to the run. Any op can be\n"
+        "pinned to one implementation: `--ops.NAME=ref`.\n",
         err));
     for (int id = 0; id < OPT_COUNT; id++) {
         const char *title = group_at(id);

@@ -17,7 +17,9 @@ static Status read_run(Options *run, const char *path, Err *err)
     Problems p       = {0};
     Status   s       = option_file_read(path, &entries, &p, err);
     for (int i = 0; i < entries.n && s == ERR_NONE; i++) {
-        const Entry *e = &entries.entry[i];
+        const Entry *e  = &entries.entry[i];
+        const int    id = option_find(e->key, strlen(e->key));
+        if (id >= 0 && option_rows[id].resume == OPTION_NA) continue; // not of the run
         Err          why;
         char         where[PATH_CAP + 16];
         const Status set = options_set(run, e->key, e->value, ORIGIN_FILE, &why);

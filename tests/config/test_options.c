@@ -491,6 +491,36 @@ static void resume_keeps_tells_and_refuses(void **state)
     }
 }
 
+// What is not part of a run is not kept with it, nor taken from a file that an older version wrote.
+static void options_of_one_command_do_not_stay_with_a_run(void **state)
+{
+    (void)state;
+    char    path[128];
+    Options o, back;
+    Buf     text = {0}, told = {0};
+    Err     err;
+    parse_ok(&o, C_TRAIN, "--data=d|--run=r|--max_seconds=7");
+    assert_int_equal(options_text(&o, C_TRAIN, &text, NULL), ERR_NONE);
+    assert_non_null(strstr(text.data, "max_steps = "));
+    assert_null(strstr(text.data, "max_seconds"));
+    assert_null(strstr(text.data, "run = "));
+    assert_null(strstr(text.data, "resume = "));
+    assert_int_equal(buf_puts(&text, "max_seconds = 3\nrun = x\nresume = /gone\n", NULL), ERR_NONE);
+    put_file("config.ini", text.data, path);
+    for (int given = 0; given < 2; given++) {
+        parse_ok(&back, C_TRAIN, given ? "--data=d|--run=r|--max_seconds=5" : "--data=d|--run=r");
+        if (options_resume(&back, path, &told, &err) != ERR_NONE) fail_msg("%s", err.text);
+        assert_int_equal(told.len, 0);
+        assert_true(back.max_seconds == (given ? 5 : 0));
+        assert_string_equal(back.run, "r");
+        assert_string_equal(back.resume, "auto");
+        options_free(&back);
+    }
+    options_free(&o);
+    buf_free(&text);
+    buf_free(&told);
+}
+
 static void a_damaged_run_config_is_a_format_error(void **state)
 {
     (void)state;
@@ -548,7 +578,8 @@ static void help_shows_the_options_of_a_command(void **state)
     Buf out = {0};
     assert_int_equal(options_help(C_GENERATE, &out, NULL), ERR_NONE);
     assert_non_null(strstr(out.data, "--temperature=X"));
-    assert_non_null(strstr(out.data, "--no-stop_at_end"));
+    assert_non_null(strstr(out.data, "--stop_at_end=BOOL"));
+    assert_non_null(strstr(out.data, "BOOL is true, yes, on or 1, or false, no, off or 0"));
     assert_null(strstr(out.data, "n_layer"));
     int column = 0;
     for (const char *c = out.data; *c; c++) {
@@ -610,6 +641,7 @@ int main(void)
         cmocka_unit_test(a_shortened_run_may_end_within_its_warmup),
         cmocka_unit_test(resolved_config_reads_back_to_the_same_bits),
         cmocka_unit_test(resume_keeps_tells_and_refuses),
+        cmocka_unit_test(options_of_one_command_do_not_stay_with_a_run),
         cmocka_unit_test(a_damaged_run_config_is_a_format_error),
         cmocka_unit_test(presets_apply_and_are_listed),
         cmocka_unit_test(nearest_names),
