@@ -152,8 +152,6 @@ USAGE = [
     ("batch_tokens no multiple", (2,), ["batch_tokens"], lambda w: w.train(batch_tokens=100)),
     ("option of another subcommand", (2,), ["n_layer", "train"], lambda w: w.generate(w.hf, n_layer=3)),
     ("no data given", (2,), ["--data"], lambda w: (("train",), dict(run=w.new("run")))),
-    ("tokenizer folder in use", (2,), ["tokenizer already", "--out"], lambda w: (("tokenizer", "train"), dict(
-        input=w.text, type="char", out=w.copy(w.tok)))),
     ("nothing to evaluate on", (2,), ["--data", "--text"], lambda w: (("eval",), dict(model=w.hf))),
     ("unknown device", (2,), ["device"], lambda w: w.train(device="abacus")),
     ("unknown op", (2,), ["matmull"], lambda w: w.train(ops__matmull="ref")),

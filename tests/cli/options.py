@@ -147,6 +147,36 @@ def test_options_without_a_use_are_refused(folder):
         check(r.code == 2 and (word in r.err or word == "positional"), f"{' '.join(args)} {word}", r)
 
 
+def test_a_tokenizer_that_exists_is_not_replaced(folder):
+    data_of(folder)
+    out = os.path.join(folder, "data-tok")
+    before = read(os.path.join(out, "tokenizer.json"))
+    r = run("tokenizer", "train", input=write(os.path.join(folder, "t.txt"), "xyz"), type="char", out=out)
+    check(r.code == 2 and "tokenizer already" in r.err and "--out" in r.err, "the folder is in use", r)
+    check(read(os.path.join(out, "tokenizer.json")) == before, "it was replaced", r)
+
+
+def test_a_limit_of_time_is_not_inherited(folder):
+    data = data_of(folder)
+    run_dir = os.path.join(folder, "run")
+    options = tiny(max_steps=100000, n_layer=1, save_interval=100000, eval_interval=0)
+    r = run("train", data=data, run=run_dir, max_seconds=0.2, **options)
+    check(r.code == 5, "max_seconds ends with exit code 5", r)
+    last = max(step_dirs(run_dir))
+    check("max_seconds" not in read(os.path.join(run_dir, "config.ini")).decode(), "kept with the run")
+    with open(os.path.join(run_dir, "config.ini"), "a", encoding="utf-8") as f:
+        f.write("max_seconds = 0.001\n")  # as an older version did
+    r = run("train", data=data, run=run_dir, max_steps=last + 5)
+    check(r.code == 0, "the limit was of the first command only", r)
+
+
+def test_the_fine_tuning_config_takes_any_checkpoint(folder):
+    data = data_of(folder)
+    config = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts/configs/finetune-gpt2.ini")
+    ok("train", config, data=data, run=os.path.join(folder, "tuned"), init_from=model_of(folder, data),
+       max_steps=2, device="cpu", threads=2)
+
+
 def test_ops_lists_what_one_op_has(folder):
     r = ok("ops", "matmul")
     check("ref" in r.out and "serves" in r.out, "the implementations of one op", r)
