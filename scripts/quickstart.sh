@@ -12,8 +12,15 @@
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 text=
-if [ $# -gt 1 ] || [ "${1:-}" = --help ]; then
-    sed -n '2,9s/^# \{0,1\}//p' "$0"
+usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; }
+case ${1:-} in
+--help | -h)
+    usage
+    exit 0
+    ;;
+esac
+if [ $# -gt 1 ]; then
+    usage >&2
     exit 2
 fi
 if [ $# = 1 ]; then
@@ -24,6 +31,12 @@ if [ $# = 1 ]; then
     text=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 fi
 cd "$root"
+for folder in "$root" "$root/build" "$root/data" "$root/runs"; do
+    if [ -e "$folder" ] && { [ ! -d "$folder" ] || [ ! -w "$folder" ]; }; then
+        echo "quickstart.sh: $folder is not a folder that you may write to; nothing was done" >&2
+        exit 1
+    fi
+done
 began=$(date +%s)
 
 say() { printf '\n== %s\n' "$*"; }
@@ -32,10 +45,16 @@ say "packages"
 scripts/setup.sh --build
 
 say "build"
-cmake --preset release -DLATHE_TESTS=OFF > build-quickstart.log 2>&1 ||
-    { cat build-quickstart.log >&2; exit 1; }
-rm -f build-quickstart.log
-cmake --build build --target lathe
+printf 'building build/lathe ... '
+mkdir -p build
+start=$(date +%s)
+if ! { cmake --preset release -DLATHE_TESTS=OFF && cmake --build build --target lathe; } \
+    > build/quickstart.log 2>&1; then
+    echo "failed:"
+    cat build/quickstart.log >&2
+    exit 1
+fi
+echo "$(($(date +%s) - start)) s"
 lathe=$root/build/lathe
 "$lathe" --version
 

@@ -4,6 +4,7 @@
 #   scripts/setup.sh             everything the build and the default tests need
 #   scripts/setup.sh --build     only what the build and the quickstart need
 #   scripts/setup.sh --print     print the package names and do nothing
+#   scripts/setup.sh --help      print this
 #
 # Tested on Debian 12. Debian 13 and Ubuntu 24.04 have the same package names (not tested there).
 # What is already installed is left alone; with nothing missing, no network is used. Without root
@@ -16,14 +17,21 @@ build="build-essential cmake ninja-build pkg-config zlib1g-dev libjansson-dev li
 bible-kjv"
 tests="clang libomp-dev python3-venv"
 
+usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
+
 packages="$build $tests"
 print=no
 for arg in "$@"; do
     case $arg in
     --build) packages=$build ;;
     --print) print=yes ;;
+    --help | -h)
+        usage
+        exit 0
+        ;;
     *)
-        sed -n '2,12s/^# \{0,1\}//p' "$0"
+        echo "setup.sh: '$arg' is no option of it" >&2
+        usage >&2
         exit 2
         ;;
     esac
@@ -88,17 +96,17 @@ if [ -z "$missing" ]; then
     echo "setup.sh: everything is installed"
     exit 0
 fi
-echo "setup.sh: installing$missing"
 
 sudo=
 if [ "$(id -u)" != 0 ]; then
     if ! command -v sudo > /dev/null; then
-        echo "setup.sh: not root, and there is no sudo. As root, run:" >&2
+        echo "setup.sh: packages are missing; this is not root, and there is no sudo. As root, run:" >&2
         echo "    apt-get update && apt-get install -y --no-install-recommends$missing" >&2
         exit 1
     fi
     sudo=sudo
 fi
+echo "setup.sh: installing$missing"
 
 apt() {
     # shellcheck disable=SC2086

@@ -19,14 +19,21 @@
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
+usage() { sed -n '2,17s/^# \{0,1\}//p' "$0"; }
+
 all=no
 stages="release clang asan tsan"
 for arg in "$@"; do
     case $arg in
     --all) all=yes ;;
     --release) stages=release ;;
+    --help | -h)
+        usage
+        exit 0
+        ;;
     *)
-        sed -n '2,17s/^# \{0,1\}//p' "$0"
+        echo "test.sh: '$arg' is no option of it" >&2
+        usage >&2
         exit 2
         ;;
     esac
@@ -48,8 +55,10 @@ stage() {
     printf '\n== %s\n' "$name"
     line="build failed"
     ok=no
-    if cmake --preset "$preset" -DLATHE_TESTS=ON > "$folder.configure.log" 2>&1 &&
-        cmake --build "$folder" -j "$jobs"; then
+    printf 'building %s ... ' "$folder"
+    if { cmake --preset "$preset" -DLATHE_TESTS=ON && cmake --build "$folder" -j "$jobs"; } \
+        > "$folder.build.log" 2>&1; then
+        echo "$(($(date +%s) - start)) s"
         log=$folder/ctest.log
         # Tests run one at a time where they use all CPUs themselves.
         if (cd "$folder" && ctest --output-on-failure -j "$jobs" "$@" > ctest.log 2>&1); then
@@ -58,9 +67,10 @@ stage() {
         cat "$log"
         line=$(grep -E 'tests passed|No tests were found' "$log" | tail -1)
     else
-        cat "$folder.configure.log"
+        echo "failed:"
+        cat "$folder.build.log"
     fi
-    rm -f "$folder.configure.log"
+    rm -f "$folder.build.log"
     [ "$ok" = yes ] || failed=yes
     printf '%-8s %s (%d s)\n' "$name" "${line:-ctest did not finish}" \
         $(($(date +%s) - start)) >> "$results"
