@@ -369,7 +369,8 @@ static Status open_all(Run *r, Err *err)
     return announce(r, err);
 }
 
-// A folder made for a run that was refused holds nothing but its lock. Whatever else it holds stays.
+// A folder made for a run that was refused holds nothing but its lock. Whatever else it holds
+// stays.
 static void remove_refused(const char *run)
 {
     char lock[PATH_CAP];
