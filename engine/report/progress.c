@@ -2,12 +2,17 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/report/progress.h"
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static const double PROGRESS_REDRAW = 0.1; // seconds
 
 static void add(char *out, size_t cap, const char *fmt, ...) LT_PRINTF(3, 4);
 static void add(char *out, size_t cap, const char *fmt, ...)
@@ -37,7 +42,10 @@ void progress_duration(double seconds, char out[32])
 }
 
 // printf writes the sign of a NaN, which says nothing.
-static double no_signed_nan(double v) { return isnan(v) ? fabs(v) : v; }
+static double no_signed_nan(double v)
+{
+    return isnan(v) ? fabs(v) : v;
+}
 
 void progress_count(double n, char out[32])
 {
@@ -60,7 +68,7 @@ void progress_count(double n, char out[32])
 void progress_bytes(double n, char out[32])
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    size_t                   i      = 0;
+    size_t i = 0;
     while (n >= 1023.95 && i + 1 < LT_COUNT(unit)) {
         n /= 1024;
         i++;
@@ -98,4 +106,85 @@ void progress_line(const ProgressRow *row, bool live)
 void progress_break(void)
 {
     if (log_is_terminal()) log_live("");
+}
+
+static void amount(const Progress *p, double n, char out[32])
+{
+    if (p->unit)
+        progress_count(n, out);
+    else
+        progress_bytes(n, out);
+}
+
+void progress_work_text(const Progress *p, double done, double total, double seconds, char *out,
+                        size_t cap)
+{
+    char text[32];
+    const char *unit = p->unit ? p->unit : "", *space = p->unit ? " " : "";
+    out[0] = 0;
+    amount(p, done, text);
+    add(out, cap, "%s %s", p->label, text);
+    if (total > 0) {
+        amount(p, total, text);
+        add(out, cap, "/%s", text);
+    }
+    add(out, cap, "%s%s", space, unit);
+    if (total > 0) add(out, cap, " | %d%%", (int)(100 * LT_MIN(done / total, 1.0)));
+    if (!(done > 0 && seconds > 0)) return;
+    amount(p, done / seconds, text);
+    add(out, cap, " | %s%s%s/s", text, space, unit);
+    if (total <= 0) return;
+    progress_duration(LT_MAX(total - done, 0.0) * seconds / done, text);
+    add(out, cap, " | %s left", text);
+}
+
+// Of the terminal behind stderr, now: it may have been resized.
+static int columns(void)
+{
+    struct winsize w;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0) return w.ws_col;
+    return 80;
+}
+
+void progress_begin(Progress *p, const char *label, const char *unit, double after)
+{
+    const double now = clock_seconds();
+    *p = (Progress){.label = label,
+                    .unit = unit,
+                    .after = after,
+                    .start = now,
+                    .drawn = now - PROGRESS_REDRAW,
+                    .wanted = isatty(STDERR_FILENO) == 1};
+}
+
+void progress_at(Progress *p, double done, double total)
+{
+    if (!p->wanted) return;
+    const double now = clock_seconds();
+    if (now - p->start < p->after || now - p->drawn < PROGRESS_REDRAW) return;
+    char text[256];
+    progress_work_text(p, done, total, now - p->start, text, sizeof text);
+    fprintf(stderr, "\r\033[K%.*s", columns() - 1, text);
+    fflush(stderr);
+    p->drawn = now;
+    p->shown = true;
+}
+
+void progress_end(Progress *p)
+{
+    if (p->shown) {
+        fputs("\r\033[K", stderr);
+        fflush(stderr);
+    }
+    p->wanted = p->shown = false;
+}
+
+static void on_at(void *arg, double done, double total)
+{
+    progress_at(arg, done, total);
+}
+
+OnProgress progress_listener(Progress *p)
+{
+    return (OnProgress){.at = on_at, .arg = p};
 }
