@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""walk.py -- one fault at a time through everything lathe does with memory, files and threads.
+
+    walk.py [--all | --every=K] [--seed=S] [--kind=KIND] [SCENARIO ...]
+
+A scenario is one command on a prepared folder. It runs again and again, and each time the n-th call
+of one kind (inject.c) fails: n = 1, 2, 3 ... until a run is not hit any more; for each kind, once
+with that call alone failing and once with all after it failing, too. --every=K takes every K-th n
+(from a start drawn by the seed), --all every n.
+
+What must hold after every fault stands in README.md here; `judge` and the scenarios' `after` check
+it. A finding is a crash (a signal, an assertion, a sanitizer's report, a hang), a loss (something
+that was there is gone, or a result is wrong) or a word (exit code or message do not say what
+happened). Each is printed once a place, with the command that shows it again.
+
+SPDX-License-Identifier: MIT
+"""
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import lathe_run as lathe
+from scenarios import SCENARIOS, Finding, crash, word
+
+KINDS = ("alloc", "open", "read", "write", "sync", "close", "rename", "mkdir", "remove", "stat", "map",
+         "lock", "thread")
+TIMEOUT = 60
+CAUSES = re.compile(r"no memory for|Cannot allocate memory|Too many open files|Input/output error|"
+                    r"No space left on device|No locks available|Resource temporarily unavailable")
+REPORTS = re.compile(r"assertion failed|Sanitizer|runtime error:")
+
+
+def faulty(args, fault, stdin=b""):
+    """Run with LATHE_FAULT=fault. The result's `hit` is the line about the fault, or None."""
+    env = {**os.environ, "LATHE_FAULT": fault}
+    try:
+        p = subprocess.run([lathe.BIN] + args, input=stdin, capture_output=True, timeout=TIMEOUT, env=env)
+    except subprocess.TimeoutExpired as e:
+        raise Finding("crash", f"still running after {TIMEOUT} s") from e
+    lines = p.stderr.decode("utf-8", "replace").splitlines(keepends=True)
+    said = [line for line in lines if not line.startswith("fault: ")]
+    hit = [line.split() for line in lines if line.startswith("fault: ")]
+    r = lathe.Result(args, p.returncode, p.stdout, "".join(said).encode())
+    r.hit = hit[0][1:] if hit else None
+    return r
+
+
+def judge(r):
+    """What holds for any command: a proper end, and one message that names the cause."""
+    if r.code < 0 or REPORTS.search(r.err) or REPORTS.search(r.out):
+        crash("a crash", r)
+    errors = [line for line in r.err.splitlines() if re.match(r"lathe(?!: warning:)", line)]
+    if r.code == 0:
+        return errors and word("exit code 0 with an error", r)
+    if r.code != 1:
+        word(f"exit code {r.code}", r)
+    if len(errors) != 1:
+        word(f"{len(errors)} error messages", r)
+    if not CAUSES.search(errors[0]):
+        word("the message does not name the cause", r)
+    return None
+
+
+class Walk:
+    def __init__(self, how):
+        self.how = how
+        self.rng = random.Random(how.seed)
+        self.faults = self.harmless = 0
+        self.found = {}  # (what, place): (count, text)
+        self.count = {"crash": 0, "loss": 0, "word": 0}
+
+    def note(self, scenario, fault, hit, finding):
+        self.count[finding.kind] += 1
+        key = (scenario.name, finding.kind, finding.text.split("\n")[0], tuple(hit[3:] if hit else ()))
+        if key in self.found:
+            self.found[key] += 1
+            return
+        self.found[key] = 1
+        print(f"not ok: {finding.kind}: {scenario.name}, LATHE_FAULT={fault}\n  {finding.text}\n"
+              f"  fault at {' '.join(hit[3:]) if hit else '?'}".replace("\n", "\n    "), flush=True)
+
+    def one(self, scenario, fault):
+        """One fault. False: it was not reached."""
+        folder = scenario.fresh()
+        hit = None
+        try:
+            r = faulty(scenario.args, fault, scenario.stdin)
+            hit = r.hit
+            if not hit:
+                return False
+            self.faults += 1
+            self.harmless += r.code == 0
+            judge(r)
+            scenario.after(folder, r)
+        except Finding as finding:
+            self.note(scenario, fault, hit, finding)
+        except lathe.Failed as failed:
+            self.note(scenario, fault, hit, Finding("loss", str(failed)))
+        return True
+
+    def kind(self, scenario, kind, on):
+        step = self.how.every
+        n = self.rng.randint(1, step)
+        while self.one(scenario, f"{kind}:{n}{on}"):
+            n += step
+
+    def scenario(self, scenario, root):
+        began, before = time.monotonic(), self.faults
+        scenario.open(root)
+        for fault in ("short", "interrupted"):  # legal: nothing may come of it
+            folder = scenario.fresh()
+            try:
+                r = faulty(scenario.args, fault, scenario.stdin)
+                if r.code != 0:
+                    word(f"exit code {r.code}", r)
+                scenario.after(folder, r)
+            except Finding as finding:
+                self.note(scenario, fault, None, finding)
+        for kind in [self.how.kind] if self.how.kind else KINDS:
+            for on in ("", "+"):
+                self.kind(scenario, kind, on)
+        print(f"# {scenario.name}: {self.faults - before} faults, {time.monotonic() - began:.1f} s",
+              flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--all", action="store_true")
+    p.add_argument("--every", type=int, default=40)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--kind", choices=KINDS)
+    p.add_argument("scenario", nargs="*")
+    how = p.parse_args()
+    how.every = 1 if how.all else how.every
+    probe = subprocess.run([lathe.BIN, "--version"], capture_output=True,
+                           env={**os.environ, "LATHE_FAULT": "count"}, check=False)
+    if b"fault: count" not in probe.stderr:
+        print(f"SKIP: {lathe.BIN} was not built with -DLATHE_FAULTS=ON")
+        return 77
+    walk = Walk(how)
+    root = tempfile.mkdtemp(prefix="lathe faults ")
+    try:
+        for scenario in SCENARIOS:
+            if not how.scenario or any(word_ in scenario.name for word_ in how.scenario):
+                walk.scenario(scenario, os.path.join(root, scenario.name))
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    c = walk.count
+    print(f"{walk.faults} faults injected ({walk.harmless} harmless), {c['loss']} losses, "
+          f"{c['crash']} crashes, {c['word']} wrong words")
+    return 1 if any(c.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
