@@ -1,11 +1,13 @@
 // main.c -- the program: hands argv to the command line, prints its error, returns the exit code.
 //
 // SPDX-License-Identifier: MIT
+#include "engine/base/std_streams.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/omp_wait.h"
 
 int main(int argc, char **argv)
 {
+    std_streams_hold();
     omp_wait_short(argv);
     return cli_main(argc, argv);
 }

@@ -3,19 +3,30 @@
 // SPDX-License-Identifier: MIT
 #include "engine/base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+// Told once: the stream remembers its error.
+static void flush_or_tell(bool was_broken)
+{
+    if ((fflush(stdout) != 0 || ferror(stdout)) && !was_broken)
+        log_warn("standard output cannot be written any more (%s); the work goes on without it",
+                 strerror(errno));
+}
+
 void log_note(const char *fmt, ...)
 {
+    const bool was_broken = ferror(stdout) != 0;
     va_list ap;
     va_start(ap, fmt);
     vprintf(fmt, ap);
     va_end(ap);
     putchar('\n');
-    fflush(stdout);
+    flush_or_tell(was_broken);
 }
 
 void log_warn(const char *fmt, ...)

@@ -1,7 +1,7 @@
 // log.h -- lines for people: notes on stdout, warnings on stderr, and one live line on a terminal.
 //
 // A live line is overwritten by the next one; log_live_end keeps it. A write that fails (a closed
-// pipe) is ignored: a lost progress line never stops a run.
+// pipe) is told once on stderr, else ignored: a lost progress line never stops a run.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

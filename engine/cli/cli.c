@@ -150,12 +150,21 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
+// A command that writes files outlives the reader of its standard output. The others, whose result
+// goes there, end with it, quietly, as Unix tools do (`lathe generate ... | head -1`).
+static bool outlives_pipe(const Command *c, const Options *o)
+{
+    if (c->bit == C_TOKENIZER) return strcmp(o->args[0], "train") == 0;
+    return (c->bit & (C_TRAIN | C_DATA | C_CONVERT)) != 0;
+}
+
 static Status command_main(const Command *c, int argc, char **argv, Err *err)
 {
     Options o;
     options_init(&o);
     if (c->bit & (C_TRAIN | C_DATA)) stop_install(); // these ask, and leave nothing half done
     Status s = options_parse(&o, c->bit, argc, argv, err);
+    if (s == ERR_NONE && outlives_pipe(c, &o)) stop_ignore_pipe();
     if (s == ERR_NONE) s = run_command(c->bit, &o, err);
     options_free(&o);
     if (s == ERR_NONE && c->speaks) s = check_stdout(err);
@@ -185,7 +194,7 @@ int cli_main(int argc, char **argv)
     Err err;
     Buf page = {0};
     err_clear(&err);
-    stop_pipe();
+    stop_ignore_file_limit();
     if (argc < 2) {
         if (print_usage(&page, &err) == ERR_NONE) fputs(page.data, stderr);
         buf_free(&page);

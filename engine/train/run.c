@@ -215,7 +215,7 @@ static Status loop(Run *r, Err *err)
         // Told to stop: save first, whatever else is due comes after the resume.
         const int sig = stop_requested();
         const bool late = o->max_seconds > 0 && clock_seconds() - r->opened >= o->max_seconds;
-        if (sig) return stopped(r, sig == 2 ? "SIGINT" : "SIGTERM", err);
+        if (sig) return stopped(r, stop_name(sig), err);
         if (late && r->state.step < o->max_steps) return stopped(r, "max_seconds", err);
         const Status st = chores(r, err);
         if (st == ERR_STOPPED) continue; // an evaluation was given up; it is made up on resume

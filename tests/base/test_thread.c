@@ -89,15 +89,17 @@ static void at_least_one_cpu(void **state)
 }
 
 // In a child: exit code 1 + what stop_requested says, or the signal that ended it.
-static int child_with_signals(int first, int second)
+static int child_with_signals(int first, int pause_ms, int second)
 {
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        stop_pipe();
+        stop_ignore_file_limit();
+        stop_ignore_pipe();
         stop_install();
         if (stop_requested() != 0) _exit(99);
         if (first) raise(first);
+        if (pause_ms) usleep((useconds_t)pause_ms * 1000);
         if (second) raise(second);
         _exit(1 + stop_requested());
     }
@@ -106,15 +108,34 @@ static int child_with_signals(int first, int second)
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void first_signal_asks_second_one_ends(void **state)
+static void a_signal_asks_and_only_a_later_ctrl_c_ends(void **state)
 {
     (void)state;
-    assert_int_equal(child_with_signals(0, 0), 1);
-    assert_int_equal(child_with_signals(SIGTERM, 0), 1 + SIGTERM);
-    assert_int_equal(child_with_signals(SIGINT, 0), 1 + SIGINT);
-    assert_int_equal(child_with_signals(SIGINT, SIGINT), -SIGINT);
-    assert_int_equal(child_with_signals(SIGTERM, SIGTERM), -SIGTERM);
-    assert_int_equal(child_with_signals(SIGPIPE, SIGTERM), 1 + SIGTERM);
+    static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
+    assert_int_equal(child_with_signals(0, 0, 0), 1);
+    for (size_t i = 0; i < LT_COUNT(all); i++) {
+        assert_int_equal(child_with_signals(all[i], 0, 0), 1 + all[i]);
+        assert_int_equal(child_with_signals(all[i], 0, SIGTERM), 1 + all[i]);
+        assert_int_equal(child_with_signals(all[i], 0, SIGINT), 1 + all[i]); // of one key press
+        assert_int_equal(child_with_signals(all[i], 600, SIGTERM), 1 + all[i]);
+        assert_int_equal(child_with_signals(all[i], 600, SIGINT), -SIGINT);
+    }
+    assert_int_equal(child_with_signals(SIGPIPE, 0, SIGXFSZ), 1);
+}
+
+static void a_signal_that_was_ignored_stays_ignored(void **state)
+{
+    (void)state;
+    void (*const before)(int) = signal(SIGHUP, SIG_IGN);
+    assert_int_equal(child_with_signals(SIGHUP, 0, 0), 1);
+    signal(SIGHUP, before);
+}
+
+static void stop_signals_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(stop_name(SIGTERM), "SIGTERM");
+    assert_string_equal(stop_name(SIGUSR1), "a signal");
 }
 
 static void clock_goes_forward(void **state)
@@ -130,7 +151,9 @@ int main(void)
         cmocka_unit_test(two_threads_take_turns),
         cmocka_unit_test(workers_take_no_signals_and_the_caller_keeps_its_own),
         cmocka_unit_test(at_least_one_cpu),
-        cmocka_unit_test(first_signal_asks_second_one_ends),
+        cmocka_unit_test(a_signal_asks_and_only_a_later_ctrl_c_ends),
+        cmocka_unit_test(a_signal_that_was_ignored_stays_ignored),
+        cmocka_unit_test(stop_signals_have_names),
         cmocka_unit_test(clock_goes_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
