@@ -18,8 +18,9 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
-#define LATHE_ISA amx
-#define LATHE_VB  64
+#define LATHE_ISA  amx
+#define LATHE_VB   64
+#define LATHE_REGS 32
 #include <immintrin.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -22,7 +22,7 @@ enum {
     ATT_K = 64,         // keys in a block
     ATT_V = ATT_Q / VL, // lane vectors in a block of queries
     ATT_M = 4,          // rows of a tile
-    ATT_N = LATHE_VB == 64 ? 4 : 2, // vectors of a tile: what the registers hold
+    ATT_N = LATHE_REGS == 32 ? 4 : 2, // vectors of a tile: what the registers hold
     ATT_AHEAD = 12,     // rows fetched ahead while packing
 };
 

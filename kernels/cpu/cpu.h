@@ -1,7 +1,7 @@
 // cpu.h -- the fast CPU kernels: which instruction sets there are, which one runs, and why.
 //
 // One C source with GCC vector extensions is built once an instruction set (baseline, avx2, avx512;
-// on Arm baseline is NEON); each build registers its kernels under that name. bf16 products have
+// neon on 64-bit Arm); each build registers its kernels under that name. bf16 products have
 // engines of their own: AMX tiles, vdpbf16ps, or the f32 kernel on operands widened from bf16.
 //
 // A cpuid flag says that an instruction exists, not that it is fast: `auto` takes AMX where the CPU
@@ -15,7 +15,7 @@
 #include "kernels/ops.h"
 
 typedef struct CpuChoice {
-    char isa[24];  // what --cpu.isa= would take: baseline, avx2, avx512, avx512_bf16, amx
+    char isa[24];  // what --cpu.isa= would take: baseline, avx2, avx512, avx512_bf16, amx, neon
     char why[200]; // one line for the log
 } CpuChoice;
 

@@ -1,5 +1,5 @@
-// cpu_generic.c -- architectures other than x86-64: one build of the vector sources, for what the
-// compiler takes as given (NEON on AArch64).
+// cpu_generic.c -- neither x86-64 nor AArch64: one build of the vector sources, for what the
+// compiler takes as given.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/cpu_isa.h"

@@ -1,26 +1,26 @@
 // cpu_peak.c -- the f32 multiply-add peak of a vector width; see cpu_peak.h. Built once a width.
 //
-// Twelve independent chains: more than latency x ports of the cores we know, and few enough for
-// sixteen registers.
+// Independent chains in three quarters of the registers, 12 or 24: more than latency x ports of the
+// cores we know.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/cpu_peak.h"
 #include "engine/base/clock.h"
 #include "kernels/cpu/vec_simd.h"
 
-enum { CHAINS = 12, STEPS = 4096 };
+enum { CHAINS = LATHE_REGS / 4 * 3, STEPS = 4096 };
 
 static __attribute__((noinline)) float chains(float a, float b)
 {
     const VecF va = vec_set(a), vb = vec_set(b);
     VecF x[CHAINS];
-#pragma GCC unroll 12
+#pragma GCC unroll 24
     for (int i = 0; i < CHAINS; i++) x[i] = vec_set((float)i);
     for (int s = 0; s < STEPS; s++)
-#pragma GCC unroll 12
+#pragma GCC unroll 24
         for (int i = 0; i < CHAINS; i++) x[i] = x[i] * va + vb;
     VecF sum = x[0];
-#pragma GCC unroll 12
+#pragma GCC unroll 24
     for (int i = 1; i < CHAINS; i++) sum += x[i];
     return sum[0];
 }

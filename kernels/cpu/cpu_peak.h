@@ -12,6 +12,7 @@ LT_C_BEGIN
 double cpu_peak_baseline(double seconds);
 double cpu_peak_avx2(double seconds);
 double cpu_peak_avx512(double seconds);
+double cpu_peak_neon(double seconds);
 double cpu_peak_avx512_bf16(double seconds); // vdpbf16ps
 double cpu_peak_amx(double seconds);         // tdpbf16ps; after cpu_open has claimed AMX
 LT_C_END

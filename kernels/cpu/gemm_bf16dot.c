@@ -14,8 +14,9 @@
 // SHAPES  bf16 operands, any C. Anything else: supports() says no.
 //
 // SPDX-License-Identifier: MIT
-#define LATHE_ISA avx512_bf16
-#define LATHE_VB  64
+#define LATHE_ISA  avx512_bf16
+#define LATHE_VB   64
+#define LATHE_REGS 32
 #include <immintrin.h>
 #include "kernels/cpu/gemm_tile.h"
 #include "engine/base/clock.h"

@@ -1,8 +1,8 @@
 // gemm_tile.h -- a register tile of C: its shape, its store, and the walk over a block; for the
 // kernels that keep MR x NV vectors of sums in registers (gemm_f32.c, gemm_bf16dot.c).
 //
-// Tiles: 8 x 48 on 32 registers of 16 lanes (divides GPT-2's widths and powers of two), 6 x 16 on
-// 16 of 8 lanes, 6 x 8 on 16 of 4 lanes.
+// Tiles: 8 x 48 on 32 registers of 16 lanes (divides GPT-2's widths and powers of two), 8 x 12 on
+// 32 of 4 lanes, 6 x 16 on 16 of 8 lanes, 6 x 8 on 16 of 4 lanes.
 //
 // A chunk of K is summed in f32 from zero, chunks are added in order. f32 C holds the partial sums
 // itself; for bf16 and f16 C they are f32 in scratch, and C is rounded once.
@@ -13,11 +13,11 @@
 #include "kernels/cpu/gemm_vec.h"
 
 enum {
-    MR = LATHE_VB == 64 ? 8 : 6,
-    NV = LATHE_VB == 64 ? 3 : 2,
+    MR = LATHE_REGS == 32 ? 8 : 6,
+    NV = LATHE_REGS == 32 ? 3 : 2,
     NR = NV * VL,
-    MC = LATHE_VB == 64 ? 32 * MR : 40 * MR, // rows of A that stay in L2
-    NC = LATHE_VB == 64 ? 8 * NR : 24 * NR,  // columns of a task
+    MC = LATHE_REGS == 32 ? 32 * MR : 40 * MR, // rows of A that stay in L2
+    NC = LATHE_VB == 64 ? 8 * NR : 24 * NR,    // columns of a task
     GEMM_KC = 384,
     GEMM_SHARED_BLOCK = 1 << 10,
 };

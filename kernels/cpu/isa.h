@@ -1,8 +1,9 @@
 // isa.h -- one source, several instruction sets: names and vector width.
 //
 // CMake compiles a file that includes this once per instruction set, with LATHE_ISA (baseline,
-// avx2, avx512, ...) and LATHE_VB (bytes of a vector: 16, 32, 64). ISA_NAME(f) is f_baseline,
-// f_avx2, ...; everything extern in such a file is named with it, everything else is static.
+// avx2, avx512, neon), LATHE_VB (bytes of a vector: 16, 32, 64) and LATHE_REGS (vector registers:
+// 16, 32). ISA_NAME(f) is f_baseline, f_avx2, ...; everything extern in such a file is named with
+// it, everything else is static.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -23,4 +24,5 @@
 ISA_DECLARE(baseline)
 ISA_DECLARE(avx2)
 ISA_DECLARE(avx512)
+ISA_DECLARE(neon)
 #undef ISA_DECLARE

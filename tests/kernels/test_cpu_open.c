@@ -49,7 +49,6 @@ static void every_listed_set_opens_under_its_name(void **state)
     const char *names[8];
     const int n = cpu_list(names);
     assert_in_range(n, 1, 8);
-    assert_string_equal(names[0], "baseline");
     for (int i = 0; i < n; i++) {
         CpuChoice choice;
         Err err;
@@ -91,14 +90,16 @@ static void auto_names_its_choice_and_that_opens_the_same(void **state)
 static void a_set_that_is_not_here_is_refused_and_leaves_the_table(void **state)
 {
     (void)state;
-    static const char *const wishes[] = {"neon", "sse9", ""};
+    static const char *const wishes[] = {"sse9", "neon2", ""};
+    const char *names[8];
+    cpu_list(names);
     for (size_t i = 0; i < LT_COUNT(wishes); i++) {
         CpuChoice choice;
         Err err;
         char impl[32];
         assert_int_equal(open_isa(wishes[i], &choice, &err, impl), ERR_UNSUPPORTED);
         assert_string_equal(impl, "ref");
-        assert_non_null(strstr(err.text, "baseline")); // what there is
+        assert_non_null(strstr(err.text, names[0])); // what there is
     }
     assert_true(cpu_peak("sse9", 1, 0.001) == 0);
 }

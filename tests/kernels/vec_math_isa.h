@@ -27,4 +27,4 @@ typedef struct VecMathIsa {
                    uint32_t row, uint32_t col4);
 } VecMathIsa;
 
-extern const VecMathIsa vec_math_baseline, vec_math_avx2, vec_math_avx512;
+extern const VecMathIsa vec_math_baseline, vec_math_avx2, vec_math_avx512, vec_math_neon;

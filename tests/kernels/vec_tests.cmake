@@ -1,7 +1,7 @@
 # Tests of the vector headers (built once an instruction set, as the kernels are) and of attention.
 set(vec_objects)
 set(vec_tables)
-foreach(isa baseline avx2 avx512)
+foreach(isa baseline avx2 avx512 neon)
     if(NOT TARGET lathe_cpu_${isa})
         continue()
     endif()
