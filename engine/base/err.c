@@ -6,10 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+// What a message quotes may come from anywhere: control characters would reach the terminal.
 static void append(char *dst, size_t cap, const char *fmt, va_list ap)
 {
     const size_t used = strlen(dst);
-    if (used + 1 < cap) vsnprintf(dst + used, cap - used, fmt, ap);
+    if (used + 1 >= cap) return;
+    vsnprintf(dst + used, cap - used, fmt, ap);
+    for (char *c = dst + used; *c; c++)
+        if (((unsigned char)*c < 32 && *c != '\n') || *c == 127) *c = '?';
 }
 
 Status err_set(Err *err, Status code, const char *fmt, ...)

@@ -7,7 +7,8 @@
 // A wrong call (NULL, a shape the check function refused) is not an operating error: it is an
 // ASSERT (assert.h), and stops the program where it stands.
 //
-// The text has no prefix, no full stop and no newline: cause first, then what was being done.
+// The text has no prefix, no full stop and no newline: cause first, then what was being done. Other
+// control characters in what it quotes are written as '?'.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
