@@ -72,14 +72,19 @@ static void wrong(Reader *r, const char *name, const char *what)
         r->status = err_set(r->err, ERR_FORMAT, "%s: field \"%s\" %s", r->path, name, what);
 }
 
-static int64_t get_count(Reader *r, const json_t *o, const char *name, int64_t min)
+static int64_t get_number(Reader *r, const json_t *o, const char *name, int64_t min, int64_t max)
 {
     const json_t *v = json_object_get(o, name);
-    if (!json_is_integer(v) || json_integer_value(v) < min) {
-        wrong(r, name, "is missing or not a count");
+    if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max) {
+        wrong(r, name, "is missing or out of range");
         return 0;
     }
     return json_integer_value(v);
+}
+
+static int64_t get_count(Reader *r, const json_t *o, const char *name)
+{
+    return get_number(r, o, name, 0, INT64_MAX);
 }
 
 static void get_string(Reader *r, const json_t *o, const char *name, char *out, size_t cap)
@@ -106,8 +111,8 @@ static void get_file(Reader *r, const json_t *o, MetaFile *out)
 {
     get_string(r, o, "file", out->name, sizeof out->name);
     if (!out->name[0] || strchr(out->name, '/')) wrong(r, "file", "is not a name in the folder");
-    out->tokens = get_count(r, o, "tokens", 0);
-    out->bytes  = (uint64_t)get_count(r, o, "bytes", 0);
+    out->tokens = get_count(r, o, "tokens");
+    out->bytes  = (uint64_t)get_count(r, o, "bytes");
     out->crc    = (uint32_t)get_hex(r, o, "crc32");
 }
 
@@ -117,10 +122,11 @@ static void get_split(Reader *r, const json_t *o, const char *name, MetaSplit *o
         wrong(r, name, "is missing or not an object");
         return;
     }
-    out->tokens          = get_count(r, o, "tokens", 0);
-    out->documents       = get_count(r, o, "documents", 0);
-    out->text_bytes      = get_count(r, o, "text_bytes", 0);
-    out->counted_tokens  = get_count(r, o, "counted_tokens", 0);
+    out->tokens     = get_count(r, o, "tokens");
+    out->text_bytes = get_count(r, o, "text_bytes");
+    // A document has a token at least; sizes of files are computed from these.
+    out->documents       = get_number(r, o, "documents", 0, out->tokens);
+    out->counted_tokens  = get_number(r, o, "counted_tokens", 0, out->tokens);
     const json_t *shards = json_object_get(o, "shards");
     const size_t  n      = json_array_size(shards);
     if (n > 99999 || !json_is_array(shards)) {
@@ -150,15 +156,15 @@ static void get_meta(Reader *r, const json_t *o, DataMeta *m)
     char format[16];
     get_string(r, o, "format", format, sizeof format);
     if (strcmp(format, "lathe-data") != 0) wrong(r, "format", "is not \"lathe-data\"");
-    if (get_count(r, o, "version", 0) != META_VERSION) wrong(r, "version", "is not 1");
+    if (get_count(r, o, "version") != META_VERSION) wrong(r, "version", "is not 1");
     const json_t *t = json_object_get(o, "tokenizer");
     m->tokenizer    = get_hex(r, t, "fingerprint");
     get_string(r, t, "kind", m->kind, sizeof m->kind);
-    m->vocab_size      = get_count(r, t, "vocab_size", 1);
-    m->end_token       = (int32_t)get_count(r, t, "end_token", -1);
-    m->token_bytes     = (int)get_count(r, o, "token_bytes", 2);
-    m->empty_documents = get_count(r, o, "empty_documents", 0);
-    if (m->token_bytes != 2 && m->token_bytes != 4) wrong(r, "token_bytes", "is not 2 or 4");
+    m->vocab_size      = get_number(r, t, "vocab_size", 1, INT32_MAX);
+    m->end_token       = (int32_t)get_number(r, t, "end_token", -1, m->vocab_size - 1);
+    m->token_bytes     = (int)get_number(r, o, "token_bytes", 2, 4);
+    m->empty_documents = get_count(r, o, "empty_documents");
+    if (m->token_bytes == 3) wrong(r, "token_bytes", "is not 2 or 4");
     for (int i = 0; i < 2; i++)
         get_split(r, json_object_get(o, split_name[i]), split_name[i], &m->split[i]);
 }
