@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/train/run_state.h"
+#include "checkpoints/json_read.h"
 #include "engine/base/assert.h"
 #include "engine/base/mem.h"
 #include "engine/model/model_hf.h"
@@ -13,6 +14,7 @@
 #include <string.h>
 
 enum { FORMAT_VERSION = 1 };
+static const int64_t COUNT_MAX = INT64_MAX / 1024; // of steps, samples, tokens
 
 RunState run_state_new(void)
 {
@@ -67,7 +69,7 @@ Status run_saver_open(RunSaver *s, Trainer *t, const char *run_dir, const char *
     return st;
 }
 
-static Status state_text(const RunState *st, const TrainSetup *setup, Buf *out, Err *err)
+Status run_state_text(const RunState *st, uint64_t seed, const char *precision, Buf *out, Err *err)
 {
     buf_clear(out);
     TRY(buf_printf(out, err,
@@ -81,7 +83,7 @@ static Status state_text(const RunState *st, const TrainSetup *setup, Buf *out, 
         TRY(buf_printf(out, err, "  \"best_loss\": %.17g,\n", st->best_loss));
     return buf_printf(
         out, err, "  \"seconds\": %.3f,\n  \"seed\": %" PRIu64 ",\n  \"precision\": \"%s\"\n}\n",
-        st->seconds, setup->seed, setup->prec.name);
+        st->seconds, seed, precision);
 }
 
 static Status snapshot(Trainer *t, Err *err)
@@ -98,7 +100,8 @@ Status run_saver_save(RunSaver *s, const RunState *state, bool best, Err *err)
     if (s->writer) TRY(ckpt_writer_wait(s->writer, err));
     s->job.step = state->step;
     s->job.best = best;
-    TRY(state_text(state, &s->trainer->setup, &s->json, err));
+    const TrainSetup *setup = &s->trainer->setup;
+    TRY(run_state_text(state, setup->seed, setup->prec.name, &s->json, err));
     s->job.trainer_json = s->json.data;
     if (s->writer) {
         TRY(snapshot(s->trainer, err));
@@ -126,45 +129,59 @@ void run_saver_close(RunSaver *s)
 
 // ---- loading ----------------------------------------------------------------------------------
 
-static Status need_int(const json_t *o, const char *key, const char *dir, int64_t *out, Err *err)
+// A whole number from `min` on, small enough to count further from it.
+static Status need_int(const json_t *o, const char *key, int64_t min, const char *path,
+                       int64_t *out, Err *err)
 {
     const json_t *v = json_object_get(o, key);
     if (!json_is_integer(v))
-        return err_set(err, ERR_FORMAT, "%s/trainer.json: no whole number \"%s\"", dir, key);
+        return err_set(err, ERR_FORMAT, "%s: no whole number \"%s\"", path, key);
     *out = json_integer_value(v);
-    return ERR_NONE;
+    if (*out >= min && *out <= COUNT_MAX) return ERR_NONE;
+    return err_set(err, ERR_FORMAT, "%s: \"%s\" is %" PRId64 ", expected %" PRId64 " to %" PRId64,
+                   path, key, *out, min, COUNT_MAX);
 }
 
-static Status parse_state(RunState *st, const json_t *o, const Trainer *t, const char *dir,
+static Status parse_state(RunState *st, const json_t *o, const char *precision, const char *path,
                           Err *err)
 {
     int64_t version = 0;
     *st = run_state_new();
-    TRY(need_int(o, "lathe_trainer", dir, &version, err));
+    TRY(need_int(o, "lathe_trainer", 0, path, &version, err));
     if (version != FORMAT_VERSION)
-        return err_set(err, ERR_FORMAT, "%s/trainer.json: version %" PRId64 ", this lathe reads %d",
-                       dir, version, FORMAT_VERSION);
+        return err_set(err, ERR_FORMAT, "%s: version %" PRId64 ", this lathe reads %d", path,
+                       version, FORMAT_VERSION);
     const struct {
         const char *key;
+        int64_t min;
         int64_t *to;
-    } rows[] = {{"step", &st->step},
-                {"samples", &st->samples},
-                {"skipped", &st->skipped},
-                {"tokens", &st->tokens},
-                {"last_eval", &st->last_eval},
-                {"best_step", &st->best_step},
-                {"data_tokens", &st->data_tokens}};
-    for (size_t i = 0; i < LT_COUNT(rows); i++) TRY(need_int(o, rows[i].key, dir, rows[i].to, err));
-    if (st->step < 0 || st->samples < 0)
-        return err_set(err, ERR_FORMAT, "%s/trainer.json: negative step or samples", dir);
+    } rows[] = {{"step", 0, &st->step},
+                {"samples", 0, &st->samples},
+                {"skipped", 0, &st->skipped},
+                {"tokens", 0, &st->tokens},
+                {"last_eval", -1, &st->last_eval},
+                {"best_step", -1, &st->best_step},
+                {"data_tokens", 0, &st->data_tokens}};
+    for (size_t i = 0; i < LT_COUNT(rows); i++)
+        TRY(need_int(o, rows[i].key, rows[i].min, path, rows[i].to, err));
     const json_t *best = json_object_get(o, "best_loss");
     if (json_is_number(best)) st->best_loss = json_number_value(best);
     st->seconds = json_number_value(json_object_get(o, "seconds"));
-    const char *precision = json_string_value(json_object_get(o, "precision"));
-    if (!precision || strcmp(precision, t->setup.prec.name) != 0)
-        return err_set(err, ERR_USAGE, "%s was saved with precision %s, this run has %s", dir,
-                       precision ? precision : "?", t->setup.prec.name);
+    const char *saved = json_string_value(json_object_get(o, "precision"));
+    if (!saved || strcmp(saved, precision) != 0)
+        return err_set(err, ERR_USAGE, "%s was saved with precision %.20s, this run has %s", path,
+                       saved ? saved : "?", precision);
     return ERR_NONE;
+}
+
+Status run_state_parse(RunState *st, const char *text, size_t bytes, const char *precision,
+                       const char *path, Err *err)
+{
+    json_t *o = NULL;
+    TRY(json_read_text(&o, path, text, bytes, err));
+    const Status s = parse_state(st, o, precision, path, err);
+    json_decref(o);
+    return s;
 }
 
 // The three flat state buffers as host memory: themselves, or staging for a device.
@@ -214,12 +231,10 @@ static Status load_tensors(RunState *state, Trainer *t, const HostState *h, cons
     Buf json = {0};
     const int n = moment_tensors(t, h->w, h->m, h->v, tensors);
     Status st = ckpt_load_trainer(dir, &json, tensors, n, err);
-    json_error_t problem;
-    json_t *o = st == ERR_NONE ? json_loads(json.data, 0, &problem) : NULL;
-    if (st == ERR_NONE && !o)
-        st = err_set(err, ERR_FORMAT, "%s/trainer.json:%d: %s", dir, problem.line, problem.text);
-    if (st == ERR_NONE) st = parse_state(state, o, t, dir, err);
-    json_decref(o);
+    char path[PATH_CAP];
+    if (st == ERR_NONE) st = path_join(path, dir, "trainer.json", err);
+    if (st == ERR_NONE)
+        st = run_state_parse(state, json.data, json.len, t->setup.prec.name, path, err);
     buf_free(&json);
     return st;
 }

@@ -32,6 +32,12 @@ typedef struct RunSaver {
 
 LT_C_BEGIN
 RunState run_state_new(void);
+// trainer.json: its text (replaces *out), and reading it. `path` is for messages; a file that was
+// saved with another precision is ERR_USAGE.
+LT_MUST_CHECK Status run_state_text(const RunState *st, uint64_t seed, const char *precision,
+                                    Buf *out, Err *err);
+LT_MUST_CHECK Status run_state_parse(RunState *st, const char *text, size_t bytes,
+                                     const char *precision, const char *path, Err *err);
 
 // run_dir, tokenizer_dir ("" for none): copied. keep, keep_every: retention.
 LT_MUST_CHECK Status run_saver_open(RunSaver *s, Trainer *t, const char *run_dir,
