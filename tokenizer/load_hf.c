@@ -8,8 +8,8 @@
 // encoding adds no special tokens.
 //
 // A vocabulary entry is plain (text can become it) when it is one byte or the result of a merge, or
-// whatever it is when ignore_merges is set. In the two-file form all other entries are special
-// tokens: there is no list that says so.
+// whatever it is when ignore_merges is set. In the two-file form the other entries are special
+// tokens, as far as their keys are their text: there is no list that says so.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/file.h"
@@ -70,6 +70,20 @@ static Status check_vocab(const json_t *vocab, Err *err)
     return ERR_NONE;
 }
 
+// A key that is not in byte form: no text becomes it. It stands for its own bytes, which no other
+// key may spell.
+static Status add_other(Tokenizer *t, const json_t *vocab, int32_t id, const char *key, Err *err)
+{
+    Buf form = {0};
+    Status s = byte_map_write(key, strlen(key), &form, err);
+    if (s == ERR_NONE && json_object_get(vocab, form.data))
+        s = err_set(err, ERR_FORMAT, "the keys \"%.60s\" and \"%.60s\" are the same token", key,
+                    form.data);
+    if (s == ERR_NONE) s = vocab_add(t, id, key, strlen(key), 0, err);
+    buf_free(&form);
+    return s;
+}
+
 // The entries that are not there yet as added tokens.
 static Status add_vocab(Tokenizer *t, json_t *vocab, Err *err)
 {
@@ -91,7 +105,7 @@ static Status add_vocab(Tokenizer *t, json_t *vocab, Err *err)
         else if (raw >= 0)
             s = vocab_add(t, id, bytes.data, (size_t)raw, 0, err);
         else
-            s = vocab_add(t, id, key, n, 0, err); // not in byte form: no text becomes it
+            s = add_other(t, vocab, id, key, err);
         if (s == ERR_NONE && raw == 1) s = vocab_make_plain(t, id, err);
         if (s != ERR_NONE) break;
     }
@@ -102,9 +116,19 @@ static Status add_vocab(Tokenizer *t, json_t *vocab, Err *err)
 typedef struct MergeReader {
     Tokenizer *t;
     json_t *vocab;
-    Buf key;
+    Buf key, raw;
     int32_t n; // merges so far
 } MergeReader;
+
+// Are the bytes of `sum` those of left and right? Not when it is an added token, whose text stands
+// for itself and not for bytes.
+static bool is_sum(const Tokenizer *t, int32_t left, int32_t right, int32_t sum)
+{
+    const Token *l = &t->token[left], *r = &t->token[right], *s = &t->token[sum];
+    return (int64_t)l->bytes + r->bytes == s->bytes &&
+           memcmp(token_bytes(t, sum), token_bytes(t, left), (size_t)l->bytes) == 0 &&
+           memcmp(token_bytes(t, sum) + l->bytes, token_bytes(t, right), (size_t)r->bytes) == 0;
+}
 
 static Status merge_name(MergeReader *r, const char *a, size_t an, const char *b, size_t bn,
                          Err *err)
@@ -118,14 +142,20 @@ static Status merge_name(MergeReader *r, const char *a, size_t an, const char *b
         buf_clear(&r->key);
         TRY(buf_append(&r->key, names[i].text[0], names[i].len[0], err));
         TRY(buf_append(&r->key, names[i].text[1], names[i].len[1], err));
-        const json_t *v = json_object_get(r->vocab, r->key.data);
-        if (!v || r->key.len == 0)
+        TRY(buf_reserve(&r->raw, r->key.len, err));
+        const bool bytes = byte_map_read(r->key.data, r->key.len, (uint8_t *)r->raw.data) > 0;
+        const json_t *v = bytes ? json_object_get(r->vocab, r->key.data) : NULL;
+        if (!v)
             return err_set(
                 err, ERR_FORMAT,
                 "merge %d (\"%.*s\" \"%.*s\") names \"%.80s\", which is not in the vocabulary",
                 r->n + 1, (int)LT_MIN(an, 80), a, (int)LT_MIN(bn, 80), b, r->key.data);
         TRY(vocab_id(v, r->key.data, &id[i], err));
     }
+    if (!is_sum(r->t, id[0], id[1], id[2]))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "merge %d makes the added token \"%.80s\", which has other bytes", r->n + 1,
+                       r->key.data);
     TRY(vocab_make_plain(r->t, id[2], err));
     return merge_add(r->t, id[0], id[1], id[2], r->n++, err);
 }
@@ -241,7 +271,27 @@ static Status read_pretokenizer(const json_t *v, PretokenPattern *pattern, Err *
 
 // tokenizer.json ---------------------------------------------------------------------------------
 
-static Status read_added(Tokenizer *t, const json_t *list, Err *err)
+// An added token is there once, and has the same id in the vocabulary if that has it, too.
+static Status check_added(json_t *seen, const json_t *vocab, const json_t *content, int64_t id,
+                          Err *err)
+{
+    const char *text = json_string_value(content);
+    if (strlen(text) != json_string_length(content))
+        return err_set(err, ERR_UNSUPPORTED, "the added token %" PRId64 " holds a zero byte", id);
+    const json_t *v = json_object_get(vocab, text);
+    if (v && json_integer_value(v) != id)
+        return err_set(err, ERR_FORMAT,
+                       "the added token \"%.60s\" has the id %" PRId64 ", and %" PRId64
+                       " in the vocabulary",
+                       text, id, (int64_t)json_integer_value(v));
+    if (json_object_get(seen, text))
+        return err_set(err, ERR_FORMAT, "the added token \"%.60s\" is there twice", text);
+    if (json_object_set_new(seen, text, json_true()) != 0) return mem_err(err, 64, "added tokens");
+    return ERR_NONE;
+}
+
+static Status read_added(Tokenizer *t, const json_t *list, const json_t *vocab, json_t *seen,
+                         Err *err)
 {
     if (!list || json_is_null(list)) return ERR_NONE;
     if (!json_is_array(list)) return err_set(err, ERR_FORMAT, "\"added_tokens\" is not an array");
@@ -254,14 +304,14 @@ static Status read_added(Tokenizer *t, const json_t *list, Err *err)
             return err_set(err, ERR_FORMAT, "added token %zu has no content or no id", i);
         const char *text = json_string_value(content);
         const bool special = json_is_true(json_object_get(a, "special"));
-        const bool strip = !is_off(json_object_get(a, "lstrip")) ||
-                           !is_off(json_object_get(a, "rstrip")) ||
-                           !is_off(json_object_get(a, "single_word"));
-        if (strip && !special)
+        const uint32_t around = (is_off(json_object_get(a, "lstrip")) ? 0u : TOKEN_LSTRIP) |
+                                (is_off(json_object_get(a, "rstrip")) ? 0u : TOKEN_RSTRIP) |
+                                (is_off(json_object_get(a, "single_word")) ? 0u : TOKEN_WORD);
+        if (around && !special)
             return err_set(err, ERR_UNSUPPORTED,
                            "the added token \"%.60s\" depends on the text around it", text);
-        const uint32_t flags =
-            (special ? TOKEN_SPECIAL : TOKEN_ALWAYS) | (strip ? TOKEN_STRIP : 0u);
+        const uint32_t flags = (special ? TOKEN_SPECIAL : TOKEN_ALWAYS) | around;
+        TRY(check_added(seen, vocab, content, json_integer_value(id), err));
         TRY(vocab_add(t, json_integer_value(id), text, json_string_length(content), flags, err));
     }
     return ERR_NONE;
@@ -269,14 +319,20 @@ static Status read_added(Tokenizer *t, const json_t *list, Err *err)
 
 static Status read_bpe(Tokenizer *t, json_t *root, json_t *model, Err *err)
 {
-    TRY(read_added(t, json_object_get(root, "added_tokens"), err));
     MergeReader r = {.t = t, .vocab = json_object_get(model, "vocab")};
+    const json_t *added = json_object_get(root, "added_tokens");
+    vocab_expect(t, (int64_t)(json_object_size(r.vocab) + json_array_size(added)));
+    json_t *seen = json_object();
+    Status s = seen ? read_added(t, added, r.vocab, seen, err) : mem_err(err, 64, "added tokens");
+    json_decref(seen);
+    TRY(s);
     t->whole_first = json_is_true(json_object_get(model, "ignore_merges"));
-    Status s = add_vocab(t, r.vocab, err);
+    s = add_vocab(t, r.vocab, err);
     if (s == ERR_NONE) s = merge_array(&r, json_object_get(model, "merges"), err);
     for (int32_t id = 0; id < t->n && s == ERR_NONE && t->whole_first; id++)
         if (t->token[id].flags == TOKEN_USED) s = vocab_make_plain(t, id, err);
     buf_free(&r.key);
+    buf_free(&r.raw);
     return s;
 }
 
@@ -284,6 +340,7 @@ static Status read_char(Tokenizer *t, json_t *vocab, Err *err)
 {
     const char *key;
     json_t *v;
+    vocab_expect(t, (int64_t)json_object_size(vocab));
     json_object_foreach(vocab, key, v)
     {
         const size_t n = strlen(key);
@@ -381,12 +438,21 @@ static Status read_two(Tokenizer **t, PretokenPattern pattern, json_t *vocab, co
     TRY(check_vocab(vocab, err));
     TRY(tokenizer_new(t, KIND_BPE, pattern, err));
     MergeReader r = {.t = *t, .vocab = vocab};
+    vocab_expect(*t, (int64_t)json_object_size(vocab));
     Status s = add_vocab(*t, vocab, err);
     if (s == ERR_NONE) s = merge_lines(&r, merges, err);
     buf_free(&r.key);
+    buf_free(&r.raw);
     if (s != ERR_NONE) return s;
-    for (int64_t id = 0; id < (*t)->n; id++)
-        if ((*t)->token[id].flags == TOKEN_USED) (*t)->token[id].flags |= TOKEN_SPECIAL;
+    // A special token's text is its key as it stands.
+    const char *key;
+    json_t *v;
+    json_object_foreach(vocab, key, v)
+    {
+        Token *token = &(*t)->token[json_integer_value(v)];
+        if (token->flags == TOKEN_USED && strcmp((*t)->blob.data + token->at, key) == 0)
+            token->flags |= TOKEN_SPECIAL;
+    }
     return tokenizer_finish(*t, err);
 }
 

@@ -118,6 +118,7 @@ Status load_ranks(Tokenizer **out, const Buf *text, PretokenPattern pattern, Err
 {
     Tokenizer *t = NULL;
     TRY(tokenizer_new(&t, KIND_BPE, pattern, err));
+    vocab_expect(t, (int64_t)(text->len / 7 + 1)); // the shortest line: "AA== 0" and its end
     const Status s = read_ranks(t, text, pattern == PRETOKEN_NONE, err);
     if (s != ERR_NONE) {
         tokenizer_close(t);

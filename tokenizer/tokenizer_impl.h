@@ -28,7 +28,12 @@ enum {
     TOKEN_PLAIN = 2,   // plain text can become it
     TOKEN_SPECIAL = 4, // matched in the text when special tokens are allowed
     TOKEN_ALWAYS = 8,  // matched in the text always (an added token that is not special)
-    TOKEN_STRIP = 16,  // takes the white space around it, too: cannot be allowed in text
+    // Depends on the text around it, so it cannot be allowed in text: takes the white space on its
+    // left, on its right; is no part of a word.
+    TOKEN_LSTRIP = 16,
+    TOKEN_RSTRIP = 32,
+    TOKEN_WORD = 64,
+    TOKEN_AROUND = TOKEN_LSTRIP | TOKEN_RSTRIP | TOKEN_WORD,
     TOKEN_MATCH = TOKEN_SPECIAL | TOKEN_ALWAYS
 };
 
@@ -71,11 +76,12 @@ struct Tokenizer {
     PretokenPattern pattern;
     bool whole_first; // a piece that is a token is that token, whatever the merges say
     bool regular;     // every plain token is what its own bytes merge to
-    bool strips;      // some special token has TOKEN_STRIP
+    bool strips;      // some special token depends on the text around it
     Buf blob;
     Token *token;
-    int64_t n, cap; // ids are below n
-    uint64_t *find; // open addressing; upper half of the hash << 32 | id, or FIND_FREE
+    int64_t n, cap;   // ids are below n
+    int64_t id_limit; // no id from here on is taken
+    uint64_t *find;   // open addressing; upper half of the hash << 32 | id, or FIND_FREE
     uint64_t find_mask;
     int64_t find_n;
     Merge *merge; // by priority, then left, then right
@@ -136,6 +142,9 @@ LT_INLINE const MergeSlot *merge_find(const Tokenizer *t, int32_t left, int32_t 
 // vocab.c
 LT_MUST_CHECK Status tokenizer_new(Tokenizer **out, TokenizerKind kind, PretokenPattern pattern,
                                    Err *err);
+// A file names `tokens` tokens: ids far above that are wrong, and must not take memory for all that
+// lie below them.
+void vocab_expect(Tokenizer *t, int64_t tokens);
 // The id must be free and, of a plain token, the bytes new: else ERR_FORMAT. Not empty.
 LT_MUST_CHECK Status vocab_add(Tokenizer *t, int64_t id, const void *bytes, size_t n,
                                uint32_t flags, Err *err);

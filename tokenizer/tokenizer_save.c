@@ -89,6 +89,11 @@ static Status write_merges_json(const Tokenizer *t, Buf *out, Err *err)
     return s == ERR_NONE ? buf_puts(out, "]", err) : s;
 }
 
+static const char *yes_no(uint32_t flag)
+{
+    return flag ? "true" : "false";
+}
+
 static Status write_added(const Tokenizer *t, Buf *out, Err *err)
 {
     const char *before = "\n    ";
@@ -96,13 +101,13 @@ static Status write_added(const Tokenizer *t, Buf *out, Err *err)
     for (int32_t id = 0; id < t->n; id++) {
         const uint32_t flags = t->token[id].flags;
         if (!(flags & TOKEN_MATCH)) continue;
-        const char *strip = flags & TOKEN_STRIP ? "true" : "false";
         TRY(buf_printf(out, err, "%s{\"id\": %d, \"content\": ", before, id));
         TRY(write_string(out, token_bytes(t, id), (size_t)t->token[id].bytes, err));
         TRY(buf_printf(out, err,
-                       ", \"single_word\": false, \"lstrip\": %s, \"rstrip\": false, "
+                       ", \"single_word\": %s, \"lstrip\": %s, \"rstrip\": %s, "
                        "\"normalized\": false, \"special\": %s}",
-                       strip, flags & TOKEN_SPECIAL ? "true" : "false"));
+                       yes_no(flags & TOKEN_WORD), yes_no(flags & TOKEN_LSTRIP),
+                       yes_no(flags & TOKEN_RSTRIP), yes_no(flags & TOKEN_SPECIAL)));
         before = ",\n    ";
     }
     return buf_puts(out, "]", err);

@@ -16,6 +16,7 @@ Status tokenizer_new(Tokenizer **out, TokenizerKind kind, PretokenPattern patter
     t->kind = kind;
     t->pattern = pattern;
     t->end_token = -1;
+    t->id_limit = TOKEN_MAX_ID;
     *out = t;
     return ERR_NONE;
 }
@@ -74,10 +75,17 @@ static Status find_rebuild(Tokenizer *t, uint64_t slots, Err *err)
     return ERR_NONE;
 }
 
+void vocab_expect(Tokenizer *t, int64_t tokens)
+{
+    t->id_limit = LT_MIN(4 * tokens + (1 << 16), (int64_t)TOKEN_MAX_ID);
+}
+
 Status vocab_add(Tokenizer *t, int64_t id, const void *bytes, size_t n, uint32_t flags, Err *err)
 {
     if (id < 0 || id >= TOKEN_MAX_ID)
         return err_set(err, ERR_FORMAT, "token id %" PRId64 " is out of range", id);
+    if (id >= t->id_limit)
+        return err_set(err, ERR_FORMAT, "token id %" PRId64 " is far from the others", id);
     if (n == 0) return err_set(err, ERR_FORMAT, "token %" PRId64 " is empty", id);
     if (n > INT32_MAX) return err_set(err, ERR_FORMAT, "token %" PRId64 " is too long", id);
     if (id < t->n && t->token[id].flags)
@@ -85,9 +93,6 @@ Status vocab_add(Tokenizer *t, int64_t id, const void *bytes, size_t n, uint32_t
                        "two tokens have the id %" PRId64 ": \"%.40s\" and \"%.*s\"", id,
                        token_bytes(t, (int32_t)id), (int)LT_MIN(n, 40), (const char *)bytes);
     if (id >= t->cap) {
-        // A lone huge id must not take memory for all ids below it before it is found wrong.
-        if (id > 4 * t->n + (1 << 20))
-            return err_set(err, ERR_FORMAT, "token id %" PRId64 " is far from the others", id);
         const int64_t cap = LT_MAX(id + 1, LT_MAX(1024, 2 * t->cap));
         Token *p = mem_realloc(t->token, (size_t)cap * sizeof *p);
         if (!p) return mem_err(err, (size_t)cap * sizeof *p, "a vocabulary");
@@ -265,7 +270,7 @@ static Status match_index(Tokenizer *t, Err *err)
         if (!(t->token[id].flags & TOKEN_MATCH)) continue;
         key[n++] = (MatchKey){(int32_t)id, t->token[id].bytes};
         t->match_first[(uint8_t)*token_bytes(t, (int32_t)id)] = true;
-        if (t->token[id].flags & TOKEN_STRIP) t->strips = true;
+        if (t->token[id].flags & TOKEN_AROUND) t->strips = true;
     }
     qsort(key, (size_t)n, sizeof *key, match_order);
     for (int64_t k = 0; k < n; k++) t->match[k] = key[k].id;
