@@ -145,6 +145,10 @@ Status ckpt_save(const CkptSave *s, Err *err)
     if (!err) err = &local;
     TRY(steps_path(final, s->run_dir, s->step, err));
     TRY(steps_dir(dir, s->run_dir, err));
+    // Not the run's folder: a run that is gone does not come back as a folder of checkpoints alone.
+    if (!file_is_dir(s->run_dir))
+        return err_set(err, ERR_IO, "saving step %lld: the folder %s is gone", (long long)s->step,
+                       s->run_dir);
     TRY_CTX(file_mkdirs(dir, err), err, "saving step %lld", (long long)s->step);
     if (!file_exists(final) || ckpt_verify(final, true, NULL) != ERR_NONE)
         TRY_CTX(write_step(s, final, err), err, "saving step %lld", (long long)s->step);
@@ -152,12 +156,14 @@ Status ckpt_save(const CkptSave *s, Err *err)
     return prune(s, err);
 }
 
-Status ckpt_verify(const char *step_dir, bool full, Err *err)
+static Status verify(const char *step_dir, bool full, const OnProgress *on, Err *err)
 {
     Manifest *m = mem_calloc(1, sizeof *m);
     if (!m) return mem_err(err, sizeof *m, "a manifest");
     Status s = manifest_read(m, step_dir, err);
-    if (s == ERR_NONE) s = manifest_check(m, step_dir, full, err);
+    if (s == ERR_NONE)
+        s = full ? manifest_check_on(m, step_dir, on, err)
+                 : manifest_check(m, step_dir, false, err);
     const char *const needed[] = {"config.json", "model.safetensors"};
     for (size_t i = 0; i < LT_COUNT(needed) && s == ERR_NONE; i++)
         if (!manifest_has(m, needed[i]))
@@ -166,39 +172,24 @@ Status ckpt_verify(const char *step_dir, bool full, Err *err)
     return s;
 }
 
-static Status set_aside(const char *run_dir, int64_t step, Err *err)
+Status ckpt_verify(const char *step_dir, bool full, Err *err)
 {
-    char dir[PATH_CAP], from[PATH_CAP], to[PATH_CAP], name[STEPS_NAME_CAP],
-        aside[STEPS_NAME_CAP + 8];
-    steps_name(name, step);
-    snprintf(aside, sizeof aside, "aside-%s", name);
-    TRY(steps_dir(dir, run_dir, err));
-    TRY(path_join(from, dir, name, err));
-    TRY(path_join(to, dir, aside, err));
-    TRY(file_remove_tree(to, err)); // of an earlier time the same step was given up
-    return file_rename(from, to, err);
+    return verify(step_dir, full, NULL, err);
 }
 
-Status ckpt_set_aside(const char *run_dir, int64_t step, int *n, Err *err)
+Status ckpt_verify_on(const char *step_dir, const OnProgress *on, Err *err)
 {
-    Steps all;
-    int64_t best = -1;
-    *n = 0;
-    TRY(steps_list(&all, run_dir, err));
-    Status s = ERR_NONE;
-    for (int i = 0; i < all.n && s == ERR_NONE; i++) {
-        if (all.step[i] <= step) continue;
-        s = set_aside(run_dir, all.step[i], err);
-        *n += s == ERR_NONE;
-    }
-    steps_free(&all);
-    if (s == ERR_NONE && *n && steps_best(run_dir, &best, NULL) == ERR_NONE && best > step) {
-        char dir[PATH_CAP], path[PATH_CAP];
-        TRY(steps_dir(dir, run_dir, err));
-        TRY(path_join(path, dir, "best", err));
-        s = file_remove(path, err);
-    }
-    return s;
+    return verify(step_dir, true, on, err);
+}
+
+Status ckpt_prepare(const char *run_dir, Err *err)
+{
+    char dir[PATH_CAP], probe[PATH_CAP];
+    TRY(steps_dir(dir, run_dir, err));
+    TRY(file_mkdirs(dir, err));
+    TRY(path_join(probe, dir, ".tmp-probe", err));
+    TRY(file_mkdirs(probe, err));
+    return file_remove_tree(probe, err);
 }
 
 Status ckpt_clean(const char *run_dir, Err *err)

@@ -60,6 +60,8 @@ LT_MUST_CHECK Status ckpt_newest(const char *run_dir, char out_dir[PATH_CAP], in
 // Is every file of MANIFEST there, of its size, and (full) of its checksum? ERR_FORMAT names the
 // file.
 LT_MUST_CHECK Status ckpt_verify(const char *step_dir, bool full, Err *err);
+// The same, full; `on` hears how many bytes were read, and of how many.
+LT_MUST_CHECK Status ckpt_verify_on(const char *step_dir, const OnProgress *on, Err *err);
 
 // trainer.json (appended to *json) and trainer.safetensors: every tensor of `t` must be there with
 // that dtype and shape.
@@ -67,8 +69,17 @@ LT_MUST_CHECK Status ckpt_load_trainer(const char *step_dir, Buf *json, Tensor *
 // Does the folder have trainer state?
 bool ckpt_has_trainer(const char *step_dir);
 // A run goes on from an older step: the steps behind `step` belong to a past that is given up. They
-// are renamed to aside-step-... (nothing is lost, and nothing resumes from them); *n counts them.
-LT_MUST_CHECK Status ckpt_set_aside(const char *run_dir, int64_t step, int *n, Err *err);
+// are renamed to aside-step-..., and nothing resumes from them; *n counts them. With keep > 0, the
+// newest `keep` and the best of them stay, and those of earlier times go. `best` is removed when it
+// names one of them.
+LT_MUST_CHECK Status ckpt_set_aside(const char *run_dir, int64_t step, int64_t keep, int *n,
+                                    Err *err);
+// A run goes on from a step at which `step` (-1: none) was the best: point `best` at it, if it is
+// whole. (It is not when a kill came between a save and its mark, or when a newer best was set
+// aside.)
+LT_MUST_CHECK Status ckpt_restore_best(const char *run_dir, int64_t step, Err *err);
+// Make RUN/checkpoints, and see that something can be made in it.
+LT_MUST_CHECK Status ckpt_prepare(const char *run_dir, Err *err);
 // Remove leftovers of interrupted saves (.tmp-*). Called at the start of a run, under its lock.
 LT_MUST_CHECK Status ckpt_clean(const char *run_dir, Err *err);
 LT_C_END

@@ -29,7 +29,8 @@ typedef struct Job {
     Piece *piece; // [n]
     int shards;
     Strip strip;
-    const Piece *now; // the first piece of the shard being written
+    const Piece *now;        // the first piece of the shard being written
+    uint64_t written, total; // bytes of tensors
 } Job;
 
 static int64_t count_of(const Piece *p)
@@ -112,6 +113,7 @@ static Status plan(Job *j, Err *err)
             fill = 0;
         }
         fill += bytes_of(p);
+        j->total += bytes_of(p);
         p->shard = j->shards - 1;
     }
     return ERR_NONE;
@@ -131,7 +133,10 @@ static Status write_piece(void *user, int i, FileWriter *w, Err *err)
         TRY(strip_write(&j->strip, w, p->source->e->data, p->source->e->dtype, p->dtype, 1, have,
                         false, err));
     }
-    return strip_write_zeros(&j->strip, w, (uint64_t)(total - have) * dtype_bytes(p->dtype), err);
+    TRY(strip_write_zeros(&j->strip, w, (uint64_t)(total - have) * dtype_bytes(p->dtype), err));
+    j->written += bytes_of(p);
+    on_progress(&j->how->on, (double)j->written, (double)j->total);
+    return ERR_NONE;
 }
 
 static void shard_name(const Job *j, int shard, char out[64])

@@ -16,6 +16,7 @@ typedef struct HfConvert {
     int dtype;            // DTYPE_F32, DTYPE_BF16, DTYPE_F16; HF_AS_IS
     int tie;              // 1: drop a head that equals the embedding; 0: write one; HF_AS_IS
     int64_t vocab_size;   // rows of the embedding: more are zeros, fewer are cut; 0: as they are
+    OnProgress on;        // hears bytes written, of how many
     uint64_t shard_bytes; // tensors in a file, at most (one tensor may be more); 0: one file
 } HfConvert;
 

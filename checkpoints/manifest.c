@@ -121,31 +121,70 @@ Status manifest_read(Manifest *m, const char *dir, Err *err)
     return s;
 }
 
-static Status check_line(const ManifestLine *l, const char *dir, bool full, Err *err)
+typedef struct Heard { // what a file's own progress means for the folder's
+    const OnProgress *on;
+    double before, total;
+} Heard;
+
+static void hear(void *arg, double done, double total)
 {
-    char path[PATH_CAP];
+    const Heard *h = arg;
+    (void)total; // of this file
+    on_progress(h->on, h->before + done, h->total);
+}
+
+static Status check_size(const ManifestLine *l, const char *dir, char path[PATH_CAP], Err *err)
+{
     uint64_t bytes = 0;
-    uint32_t crc = 0;
     TRY(path_join(path, dir, l->name, err));
     if (!file_exists(path)) return err_set(err, ERR_FORMAT, "%s is missing", path);
     TRY(file_size(path, &bytes, err));
     if (bytes != l->bytes)
         return err_set(err, ERR_FORMAT, "%s has %" PRIu64 " bytes, MANIFEST says %" PRIu64, path,
                        bytes, l->bytes);
-    if (!full) return ERR_NONE;
-    TRY(file_crc(path, &crc, &bytes, err));
+    return ERR_NONE;
+}
+
+static Status check_crc(const ManifestLine *l, const char *dir, Heard *h, Err *err)
+{
+    char path[PATH_CAP];
+    uint64_t bytes = 0;
+    uint32_t crc = 0;
+    const OnProgress on = {.at = hear, .arg = h};
+    TRY(check_size(l, dir, path, err));
+    TRY(file_crc_on(path, &on, &crc, &bytes, err));
     if (crc != l->crc || bytes != l->bytes)
         return err_set(err, ERR_FORMAT, "%s has CRC-32 %08" PRIx32 ", MANIFEST says %08" PRIx32,
                        path, crc, l->crc);
+    h->before += (double)bytes;
+    return ERR_NONE;
+}
+
+static Status check(const Manifest *m, const char *dir, bool full, const OnProgress *on, Err *err)
+{
+    // Sizes first: they cost nothing and find most damage.
+    char path[PATH_CAP];
+    Heard h = {.on = on, .total = (double)manifest_bytes(m)};
+    for (int i = 0; i < m->n; i++) TRY(check_size(&m->line[i], dir, path, err));
+    for (int i = 0; i < m->n && full; i++) TRY(check_crc(&m->line[i], dir, &h, err));
     return ERR_NONE;
 }
 
 Status manifest_check(const Manifest *m, const char *dir, bool full, Err *err)
 {
-    // Sizes first: they cost nothing and find most damage.
-    for (int i = 0; i < m->n; i++) TRY(check_line(&m->line[i], dir, false, err));
-    for (int i = 0; i < m->n && full; i++) TRY(check_line(&m->line[i], dir, true, err));
-    return ERR_NONE;
+    return check(m, dir, full, NULL, err);
+}
+
+Status manifest_check_on(const Manifest *m, const char *dir, const OnProgress *on, Err *err)
+{
+    return check(m, dir, true, on, err);
+}
+
+uint64_t manifest_bytes(const Manifest *m)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < m->n; i++) sum += m->line[i].bytes;
+    return sum;
 }
 
 bool manifest_has(const Manifest *m, const char *name)

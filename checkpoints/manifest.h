@@ -35,6 +35,11 @@ LT_MUST_CHECK Status manifest_write(const Manifest *m, const char *dir, Err *err
 LT_MUST_CHECK Status manifest_read(Manifest *m, const char *dir, Err *err);
 // Is every line true? full: checksums too, else sizes alone. ERR_FORMAT names the file.
 LT_MUST_CHECK Status manifest_check(const Manifest *m, const char *dir, bool full, Err *err);
+// The same, full; `on` hears the bytes whose checksums were computed, and how many there will be.
+LT_MUST_CHECK Status manifest_check_on(const Manifest *m, const char *dir, const OnProgress *on,
+                                       Err *err);
+// Sum of the sizes.
+uint64_t manifest_bytes(const Manifest *m);
 // Is there a file of that name in it?
 bool manifest_has(const Manifest *m, const char *name);
 LT_C_END

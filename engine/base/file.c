@@ -281,6 +281,12 @@ Status file_remove_tree(const char *path, Err *err)
     return s;
 }
 
+Status file_remove_empty(const char *path, Err *err)
+{
+    if (rmdir(path) != 0) return err_errno(err, errno, "remove folder %s", path);
+    return ERR_NONE;
+}
+
 Status file_sync_dir(const char *path, Err *err)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -344,26 +350,44 @@ void file_list_free(FileList *l)
     *l = (FileList){0};
 }
 
+static Status held_by_another(int fd, const char *path, Err *err)
+{
+    char pid[32] = "unknown";
+    const ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
+    if (n > 0) pid[strspn(pid, "0123456789")] = 0;
+    return err_set(err, ERR_USAGE, "%s is held by process %s", path, pid[0] ? pid : "unknown");
+}
+
 Status file_lock(FileLock *l, const char *path, Err *err)
 {
+    enum { TRIES = 100 };
     l->fd = -1;
-    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) return err_errno(err, errno, "open %s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        const int e = errno;
-        char pid[32] = "unknown";
-        const ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
-        if (n > 0) pid[strcspn(pid, "\n")] = 0;
-        close(fd);
-        if (e != EWOULDBLOCK) return err_errno(err, e, "lock %s", path);
-        return err_set(err, ERR_USAGE, "%s is held by process %s", path, pid);
+    for (int i = 0; i < TRIES; i++) {
+        const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0) return err_errno(err, errno, "open %s", path);
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            const Status s = errno == EWOULDBLOCK ? held_by_another(fd, path, err)
+                                                  : err_errno(err, errno, "lock %s", path);
+            close(fd);
+            return s;
+        }
+        l->fd = fd;
+        if (file_lock_stands(l, path)) break;
+        file_unlock(l); // between open and flock its holder removed it: the name is another file
     }
+    if (l->fd < 0) return err_set(err, ERR_IO, "%s is removed again and again", path);
     char pid[32];
     const int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     // The id is only for the message above; the lock itself is already ours.
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)n, 0) != n) errno = 0;
-    l->fd = fd;
+    if (ftruncate(l->fd, 0) != 0 || pwrite(l->fd, pid, (size_t)n, 0) != n) errno = 0;
     return ERR_NONE;
+}
+
+bool file_lock_stands(const FileLock *l, const char *path)
+{
+    struct stat ours, named;
+    return fstat(l->fd, &ours) == 0 && stat(path, &named) == 0 && ours.st_dev == named.st_dev &&
+           ours.st_ino == named.st_ino;
 }
 
 void file_unlock(FileLock *l)
@@ -373,6 +397,11 @@ void file_unlock(FileLock *l)
 }
 
 Status file_crc(const char *path, uint32_t *crc, uint64_t *bytes, Err *err)
+{
+    return file_crc_on(path, NULL, crc, bytes, err);
+}
+
+Status file_crc_on(const char *path, const OnProgress *on, uint32_t *crc, uint64_t *bytes, Err *err)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_errno(err, errno, "open %s", path);
@@ -391,6 +420,7 @@ Status file_crc(const char *path, uint32_t *crc, uint64_t *bytes, Err *err)
         if (n <= 0) break;
         *crc = (uint32_t)crc32_z(*crc, block, (size_t)n);
         *bytes += (uint64_t)n;
+        on_progress(on, (double)*bytes, 0);
     }
     mem_free(block);
     close(fd);

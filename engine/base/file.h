@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
+#include "engine/base/on_progress.h"
 
 enum { PATH_CAP = 4096 };
 
@@ -62,8 +63,9 @@ LT_MUST_CHECK Status file_replace(const char *path, const void *bytes, size_t n,
 LT_MUST_CHECK Status file_mkdirs(const char *path, Err *err); // all parents too; exists is fine
 // fsync of the folder included
 LT_MUST_CHECK Status file_rename(const char *from, const char *to, Err *err);
-LT_MUST_CHECK Status file_remove(const char *path, Err *err);      // a file; absent is fine
-LT_MUST_CHECK Status file_remove_tree(const char *path, Err *err); // absent is fine
+LT_MUST_CHECK Status file_remove(const char *path, Err *err);       // a file; absent is fine
+LT_MUST_CHECK Status file_remove_tree(const char *path, Err *err);  // absent is fine
+LT_MUST_CHECK Status file_remove_empty(const char *path, Err *err); // a folder; not empty: ERR_IO
 LT_MUST_CHECK Status file_sync_dir(const char *path, Err *err);
 LT_MUST_CHECK Status file_list(const char *dir, FileList *out, Err *err);
 void file_list_free(FileList *l);
@@ -71,8 +73,12 @@ void file_list_free(FileList *l);
 // An exclusive lock on `path` (created). Held by another process: ERR_USAGE that says so with the
 // holder's process id. Gone with the process, however it ends.
 LT_MUST_CHECK Status file_lock(FileLock *l, const char *path, Err *err);
+bool file_lock_stands(const FileLock *l, const char *path); // does `path` still name what is held?
 void file_unlock(FileLock *l);
 
 // CRC-32 (zlib) of a whole file, and its size.
 LT_MUST_CHECK Status file_crc(const char *path, uint32_t *crc, uint64_t *bytes, Err *err);
+// The same; `on` hears the bytes read so far, without a total.
+LT_MUST_CHECK Status file_crc_on(const char *path, const OnProgress *on, uint32_t *crc,
+                                 uint64_t *bytes, Err *err);
 LT_C_END

@@ -6,6 +6,7 @@
 #include "checkpoints/hf_convert.h"
 #include "engine/base/log.h"
 #include "engine/cli/cli.h"
+#include "engine/report/progress.h"
 #include "tokenizer/tokenizer.h"
 
 #include <inttypes.h>
@@ -48,7 +49,12 @@ Status cmd_convert(const Options *o, Err *err)
     h.shard_bytes = (uint64_t)o->max_shard_mb * 1000000;
     TRY(vocab_rows(o->pad_vocab, h.from, &h.vocab_size, err));
     HfConverted out;
-    TRY_CTX(hf_convert(&h, &out, err), err, "converting %s", h.from);
+    Progress progress;
+    progress_begin(&progress, "writing", NULL, o->progress_after);
+    h.on = progress_listener(&progress);
+    const Status s = hf_convert(&h, &out, err);
+    progress_end(&progress);
+    TRY_CTX(s, err, "converting %s", h.from);
     log_note("%s: %d tensors, %" PRId64 " parameters, %s, %s, vocabulary %" PRId64 ", %" PRIu64
              " bytes in %d file%s",
              h.to, out.tensors, out.parameters, out.config.dtype,

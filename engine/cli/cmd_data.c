@@ -8,6 +8,7 @@
 #include "engine/cli/cli.h"
 #include "engine/data/build.h"
 #include "engine/data/text_source.h"
+#include "engine/report/progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,17 +59,21 @@ Status cmd_data(const Options *o, Err *err)
     char separator[SEPARATOR_CAP];
     TRY_CTX(text_unescape(o->data_document_separator, separator, sizeof separator, err), err,
             "reading data.document_separator");
-    const DataBuild how = {.input = o->input,
-                           .out = o->out,
-                           .separator = separator,
-                           .val_fraction = o->val_fraction,
-                           .shard_tokens = o->shard_tokens,
-                           .allow_special = o->allow_special,
-                           .threads = o->threads > 0 ? (int)o->threads : thread_cpus()};
+    DataBuild how = {.input = o->input,
+                     .out = o->out,
+                     .separator = separator,
+                     .val_fraction = o->val_fraction,
+                     .shard_tokens = o->shard_tokens,
+                     .allow_special = o->allow_special,
+                     .threads = o->threads > 0 ? (int)o->threads : thread_cpus()};
     Tokenizer *t;
     TRY(tokenizer_load(&t, o->tokenizer, o->pattern[0] ? o->pattern : NULL, err));
     DataBuilt built;
+    Progress progress;
+    progress_begin(&progress, "data", NULL, o->progress_after);
+    how.on = progress_listener(&progress);
     const Status s = data_build(&how, t, &built, err);
+    progress_end(&progress);
     tokenizer_close(t);
     TRY(s);
     tell(&built, o->out);

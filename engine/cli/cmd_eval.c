@@ -6,6 +6,7 @@
 #include "engine/cli/model_tokenizer.h"
 #include "engine/base/file.h"
 #include "engine/generate/evaluate.h"
+#include "engine/report/progress.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -46,7 +47,7 @@ static Status same_tokenizer(const Options *o, const Evaluator *e, const Stream 
     return st;
 }
 
-static Status eval_data(const Options *o, Evaluator *e, Err *err)
+static Status eval_data(const Options *o, Evaluator *e, Progress *p, Err *err)
 {
     const StreamOptions so = {.data = o->data,
                               .split = strcmp(o->split, "train") == 0 ? STREAM_TRAIN : STREAM_VAL,
@@ -63,11 +64,12 @@ static Status eval_data(const Options *o, Evaluator *e, Err *err)
     Status st = same_tokenizer(o, e, s, err);
     if (st == ERR_NONE) st = evaluate_stream(e, s, batches, &l, err);
     stream_close(s);
+    progress_end(p);
     TRY(st);
     return print_loss(o, &l, err);
 }
 
-static Status eval_text(const Options *o, Evaluator *e, const Tokenizer *t, Err *err)
+static Status eval_text(const Options *o, Evaluator *e, const Tokenizer *t, Progress *p, Err *err)
 {
     Buf text = {0};
     EvalLoss l = {0};
@@ -78,14 +80,18 @@ static Status eval_text(const Options *o, Evaluator *e, const Tokenizer *t, Err 
         st = evaluate_text(e, t, text.data ? text.data : "", text.len, e->cx.device->threads, &l,
                            err);
     buf_free(&text);
+    progress_end(p);
     TRY_CTX(st, err, "evaluating %s", o->text);
     return print_loss(o, &l, err);
 }
 
-static Status eval_choices(const Options *o, Evaluator *e, const Tokenizer *t, Err *err)
+static Status eval_choices(const Options *o, Evaluator *e, const Tokenizer *t, Progress *p,
+                           Err *err)
 {
     EvalChoices c;
-    TRY(evaluate_choices(e, t, o->choices, &c, err));
+    const Status st = evaluate_choices(e, t, o->choices, &c, err);
+    progress_end(p);
+    TRY(st);
     if (c.n == 0) return err_set(err, ERR_FORMAT, "%s has no questions", o->choices);
     const double n = (double)c.n;
     printf(o->json ? "{\"acc\":%.6f,\"acc_mean\":%.6f,\"n\":%" PRId64 "}\n"
@@ -94,10 +100,13 @@ static Status eval_choices(const Options *o, Evaluator *e, const Tokenizer *t, E
     return ERR_NONE;
 }
 
-static Status eval_lastword(const Options *o, Evaluator *e, const Tokenizer *t, Err *err)
+static Status eval_lastword(const Options *o, Evaluator *e, const Tokenizer *t, Progress *p,
+                            Err *err)
 {
     EvalLastWord w;
-    TRY(evaluate_lastword(e, t, o->lastword, &w, err));
+    const Status st = evaluate_lastword(e, t, o->lastword, &w, err);
+    progress_end(p);
+    TRY(st);
     if (w.n == 0) return err_set(err, ERR_FORMAT, "%s has no texts", o->lastword);
     const double n = (double)w.n;
     printf(o->json ? "{\"acc\":%.6f,\"ppl\":%.9g,\"n\":%" PRId64 "}\n"
@@ -119,16 +128,20 @@ static Status run(const Options *o, const Loaded *m, Backend *b, Err *err)
     Evaluator e = {0};
     Status st = o->data[0] ? ERR_NONE : model_tokenizer(&t, o, m, err);
     if (st == ERR_NONE) st = evaluator_open(&e, m, b, tasks ? 1 : o->batch_size, block, err);
+    Progress p; // ended before a result is printed
+    progress_begin(&p, "evaluating", tasks ? NULL : "tok", o->progress_after);
+    e.on = progress_listener(&p);
     if (st == ERR_NONE) {
         if (o->data[0])
-            st = eval_data(o, &e, err);
+            st = eval_data(o, &e, &p, err);
         else if (o->text[0])
-            st = eval_text(o, &e, t, err);
+            st = eval_text(o, &e, t, &p, err);
         else if (o->choices[0])
-            st = eval_choices(o, &e, t, err);
+            st = eval_choices(o, &e, t, &p, err);
         else
-            st = eval_lastword(o, &e, t, err);
+            st = eval_lastword(o, &e, t, &p, err);
     }
+    progress_end(&p);
     evaluator_close(&e);
     tokenizer_close(t);
     return st;

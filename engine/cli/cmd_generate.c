@@ -7,7 +7,9 @@
 #include "engine/cli/cli.h"
 #include "engine/cli/model_tokenizer.h"
 #include "engine/base/file.h"
+#include "engine/base/log.h"
 #include "engine/generate/generate.h"
+#include "engine/report/progress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -63,6 +65,9 @@ static Status generate(const Options *o, const Loaded *m, Backend *b, const Toke
         st = err_set(err, ERR_USAGE,
                      "the prompt is empty, and this tokenizer has no end token to begin with");
     if (st == ERR_NONE) st = infer_open(&f, m, b, err);
+    // On a terminal the text itself shows how far it is.
+    Progress progress = {0};
+    if (!log_is_terminal()) progress_begin(&progress, "writing", "tok", o->progress_after);
     const GenerateOptions g = {.max_new_tokens = o->max_new_tokens,
                                .num_samples = o->num_samples,
                                .top_k = o->top_k,
@@ -70,9 +75,11 @@ static Status generate(const Options *o, const Loaded *m, Backend *b, const Toke
                                .top_p = o->top_p,
                                .seed = (uint64_t)o->seed,
                                .end_token = o->stop_at_end ? end : -1,
+                               .on = progress_listener(&progress),
                                .start_token = end};
     Out out = {.prompt = &prompt, .samples = o->num_samples, .text = -1};
     if (st == ERR_NONE) st = generate_text(&f, t, &g, &ids, sink, &out, err);
+    progress_end(&progress);
     infer_close(&f);
     token_ids_free(&ids);
     buf_free(&prompt);

@@ -40,19 +40,35 @@ static bool has_shards(const char *dir)
     return yes;
 }
 
-static Status inspect_folder(const char *dir, const char *which, bool verify, Buf *out, Err *err)
+static void hear(void *arg, double done, double total)
+{
+    Check *c = arg;
+    (void)total; // of one file or folder; c->total is of all
+    progress_at(&c->progress, c->before + done, c->total);
+}
+
+OnProgress check_listener(Check *c)
+{
+    return c ? (OnProgress){.at = hear, .arg = c} : (OnProgress){0};
+}
+
+void check_done(Check *c, uint64_t bytes)
+{
+    if (c) c->before += (double)bytes;
+}
+
+static Status inspect_folder(const char *dir, const char *which, Check *check, Buf *out, Err *err)
 {
     if (has(dir, "checkpoints")) {
-        if (!*which) return inspect_run(dir, verify, out, err);
+        if (!*which) return inspect_run(dir, check, out, err);
         char step_dir[PATH_CAP];
         int64_t step = -1;
         TRY(ckpt_find(dir, which, step_dir, &step, err));
-        return inspect_model(step_dir, verify, out, err);
+        return inspect_model(step_dir, check, out, err);
     }
     if (*which) return err_set(err, ERR_USAGE, "%s: --which is for run folders", dir);
-    if (has(dir, "MANIFEST") || has(dir, "config.json"))
-        return inspect_model(dir, verify, out, err);
-    if (has(dir, "meta.json") || has(dir, "INCOMPLETE")) return inspect_data(dir, verify, out, err);
+    if (has(dir, "MANIFEST") || has(dir, "config.json")) return inspect_model(dir, check, out, err);
+    if (has(dir, "meta.json") || has(dir, "INCOMPLETE")) return inspect_data(dir, check, out, err);
     if (has(dir, "model.safetensors")) {
         char path[PATH_CAP];
         TRY(path_join(path, dir, "model.safetensors", err));
@@ -81,14 +97,17 @@ Status cmd_inspect(const Options *o, Err *err)
     const char *path = o->args[0];
     Buf out = {0};
     Status s;
+    Check checksums = {0}, *check = o->verify ? &checksums : NULL;
+    progress_begin(&checksums.progress, "checking", NULL, o->progress_after);
     if (!file_exists(path))
         s = err_set(err, ERR_IO, "%s: no such file or folder", path);
     else if (file_is_dir(path))
-        s = inspect_folder(path, o->which, o->verify, &out, err);
+        s = inspect_folder(path, o->which, check, &out, err);
     else if (o->which[0])
         s = err_set(err, ERR_USAGE, "%s: --which is for run folders", path);
     else
         s = inspect_file(path, &out, err);
+    progress_end(&checksums.progress);
     // What was learned is shown even when something is wrong.
     if (out.len && fwrite(out.data, 1, out.len, stdout) != out.len && s == ERR_NONE)
         s = err_errno(err, errno, "write to standard output");

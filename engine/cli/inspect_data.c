@@ -78,7 +78,7 @@ Status inspect_shard(const char *path, Buf *out, Err *err)
 }
 
 // One file of a data folder against its entry. Damage goes to *first, once.
-static Status put_meta_file(const char *dir, const MetaFile *f, bool verify, Buf *out, Err *first,
+static Status put_meta_file(const char *dir, const MetaFile *f, Check *check, Buf *out, Err *first,
                             Err *err)
 {
     char path[PATH_CAP];
@@ -87,19 +87,21 @@ static Status put_meta_file(const char *dir, const MetaFile *f, bool verify, Buf
     Err bad = {0};
     if (!f->name[0]) return ERR_NONE;
     TRY(path_join(path, dir, f->name, err));
-    Status s = verify ? file_crc(path, &crc, &bytes, &bad) : file_size(path, &bytes, &bad);
+    const OnProgress on = check_listener(check);
+    Status s = check ? file_crc_on(path, &on, &crc, &bytes, &bad) : file_size(path, &bytes, &bad);
     if (s == ERR_NONE && bytes != f->bytes)
         s = err_set(&bad, ERR_FORMAT, "%s has %" PRIu64 " bytes, %s says %" PRIu64, path, bytes,
                     META_FILE, f->bytes);
-    else if (s == ERR_NONE && verify && crc != f->crc)
+    else if (s == ERR_NONE && check && crc != f->crc)
         s = err_set(&bad, ERR_FORMAT, "%s has CRC-32 %08" PRIx32 ", %s says %08" PRIx32, path, crc,
                     META_FILE, f->crc);
     if (s != ERR_NONE && first->code == ERR_NONE) *first = bad;
+    check_done(check, f->bytes);
     return buf_printf(out, err, "    %08" PRIx32 " %12" PRIu64 "  %s%s%s\n", f->crc, f->bytes,
                       f->name, s == ERR_NONE ? "" : "  DAMAGED: ", bad.text);
 }
 
-static Status put_split(const char *dir, const char *name, const MetaSplit *m, bool verify,
+static Status put_split(const char *dir, const char *name, const MetaSplit *m, Check *check,
                         Buf *out, Err *first, Err *err)
 {
     TRY(buf_printf(out, err,
@@ -111,9 +113,9 @@ static Status put_split(const char *dir, const char *name, const MetaSplit *m, b
                        plural_s(m->counted_tokens)));
     TRY(buf_puts(out, "\n", err));
     for (int i = 0; i < m->shards; i++)
-        TRY(put_meta_file(dir, &m->shard[i], verify, out, first, err));
-    TRY(put_meta_file(dir, &m->index, verify, out, first, err));
-    return put_meta_file(dir, &m->mask, verify, out, first, err);
+        TRY(put_meta_file(dir, &m->shard[i], check, out, first, err));
+    TRY(put_meta_file(dir, &m->index, check, out, first, err));
+    return put_meta_file(dir, &m->mask, check, out, first, err);
 }
 
 // The id, or "none".
@@ -124,7 +126,7 @@ static const char *end_token(int32_t id, char out[16])
     return out;
 }
 
-static Status put_meta(const char *dir, const DataMeta *m, bool verify, Buf *out, Err *err)
+static Status put_meta(const char *dir, const DataMeta *m, Check *check, Buf *out, Err *err)
 {
     Err first = {0};
     TRY(buf_printf(out, err, "%s: data folder\n", dir));
@@ -132,24 +134,36 @@ static Status put_meta(const char *dir, const DataMeta *m, bool verify, Buf *out
     TRY(buf_printf(out, err,
                    "  tokenizer: %s, %" PRId64 " ids, end token %s, fingerprint %016" PRIx64 "\n",
                    m->kind, m->vocab_size, end_token(m->end_token, end), m->tokenizer));
-    TRY(put_split(dir, "train", &m->split[0], verify, out, &first, err));
-    TRY(put_split(dir, "val", &m->split[1], verify, out, &first, err));
+    TRY(put_split(dir, "train", &m->split[0], check, out, &first, err));
+    TRY(put_split(dir, "val", &m->split[1], check, out, &first, err));
     TRY(buf_printf(out, err, "  %d-bit tokens, %" PRId64 " empty document%s left out\n",
                    8 * m->token_bytes, m->empty_documents, plural_s(m->empty_documents)));
     if (first.code == ERR_NONE)
         return buf_puts(out,
-                        verify ? "checksums: every file is as meta.json says\n"
-                               : "checksums: not checked (--verify does)\n",
+                        check ? "checksums: every file is as meta.json says\n"
+                              : "checksums: not checked (--verify does)\n",
                         err);
     TRY(buf_puts(out, "checksums: DAMAGED\n", err));
     return err_set(err, first.code == ERR_IO ? ERR_FORMAT : first.code, "%s", first.text);
 }
 
-Status inspect_data(const char *dir, bool verify, Buf *out, Err *err)
+static double bytes_of(const DataMeta *m)
+{
+    double sum = 0;
+    for (int k = 0; k < 2; k++) {
+        const MetaSplit *s = &m->split[k];
+        for (int i = 0; i < s->shards; i++) sum += (double)s->shard[i].bytes;
+        sum += (double)s->index.bytes + (double)s->mask.bytes;
+    }
+    return sum;
+}
+
+Status inspect_data(const char *dir, Check *check, Buf *out, Err *err)
 {
     DataMeta m = {0};
     TRY(data_meta_read(&m, dir, err));
-    const Status s = put_meta(dir, &m, verify, out, err);
+    if (check) check->total = bytes_of(&m);
+    const Status s = put_meta(dir, &m, check, out, err);
     data_meta_free(&m);
     return s;
 }

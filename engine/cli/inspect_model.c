@@ -112,17 +112,21 @@ static Status put_weights(const char *dir, Buf *out, Err *err)
 }
 
 // The lines of MANIFEST, each with its own verdict. *whole: are all true?
-static Status put_manifest(const char *dir, bool verify, bool *whole, Buf *out, Err *err)
+static Status put_manifest(const char *dir, Check *check, bool *whole, Buf *out, Err *err)
 {
     Manifest *m = mem_calloc(2, sizeof *m);
     if (!m) return mem_err(err, 2 * sizeof *m, "a manifest");
     Status s = manifest_read(m, dir, err);
     *whole = s == ERR_NONE;
+    if (check) check->total = (double)manifest_bytes(m);
     for (int i = 0; i < m->n && s == ERR_NONE; i++) {
         Err bad = {0};
         m[1].n = 1;
         m[1].line[0] = m->line[i];
-        const Status one = manifest_check(&m[1], dir, verify, &bad);
+        const OnProgress on = check_listener(check);
+        const Status one = check ? manifest_check_on(&m[1], dir, &on, &bad)
+                                 : manifest_check(&m[1], dir, false, &bad);
+        check_done(check, m->line[i].bytes);
         if (one != ERR_NONE) *whole = false;
         s = buf_printf(out, err, "  %08" PRIx32 " %12" PRIu64 "  %s%s%s\n", m->line[i].crc,
                        m->line[i].bytes, m->line[i].name,
@@ -132,19 +136,20 @@ static Status put_manifest(const char *dir, bool verify, bool *whole, Buf *out, 
     return s;
 }
 
-static Status inspect_step(const char *dir, bool verify, Buf *out, Err *err)
+static Status inspect_step(const char *dir, Check *check, Buf *out, Err *err)
 {
     bool whole = false;
     TRY(buf_printf(out, err, "%s: checkpoint%s\n", dir,
                    ckpt_has_trainer(dir) ? ", with trainer state" : ""));
-    TRY(put_manifest(dir, verify, &whole, out, err));
+    TRY(put_manifest(dir, check, &whole, out, err));
     TRY(buf_puts(out,
-                 !whole   ? "checksums: DAMAGED\n"
-                 : verify ? "checksums: every file is as MANIFEST says\n"
-                          : not_checked,
+                 !whole  ? "checksums: DAMAGED\n"
+                 : check ? "checksums: every file is as MANIFEST says\n"
+                         : not_checked,
                  err));
-    // The verdict of the same check that resuming makes; it names the file.
-    TRY(ckpt_verify(dir, verify, err));
+    // The verdict of the same check that resuming makes; it names the file. Checksums that were all
+    // right a moment ago are not computed again.
+    TRY(ckpt_verify(dir, check && !whole, err));
     TRY(put_weights(dir, out, err));
     if (!ckpt_has_trainer(dir)) return ERR_NONE;
     char path[PATH_CAP];
@@ -156,17 +161,30 @@ static Status inspect_step(const char *dir, bool verify, Buf *out, Err *err)
     return s;
 }
 
-Status inspect_model(const char *dir, bool verify, Buf *out, Err *err)
+Status inspect_model(const char *dir, Check *check, Buf *out, Err *err)
 {
     char manifest[PATH_CAP];
     TRY(path_join(manifest, dir, "MANIFEST", err));
-    if (file_exists(manifest)) return inspect_step(dir, verify, out, err);
+    if (file_exists(manifest)) return inspect_step(dir, check, out, err);
     TRY(buf_printf(out, err, "%s: model folder\n", dir));
     TRY(put_weights(dir, out, err));
     return buf_puts(out, "checksums: none in this folder (no MANIFEST)\n", err);
 }
 
-Status inspect_run(const char *dir, bool verify, Buf *out, Err *err)
+// Of the files of a step; 0 when its MANIFEST cannot be read.
+static uint64_t step_bytes(const char *run_dir, int64_t step)
+{
+    char dir[PATH_CAP];
+    Manifest *m = mem_calloc(1, sizeof *m);
+    uint64_t n = 0;
+    if (m && steps_path(dir, run_dir, step, NULL) == ERR_NONE &&
+        manifest_read(m, dir, NULL) == ERR_NONE)
+        n = manifest_bytes(m);
+    mem_free(m);
+    return n;
+}
+
+Status inspect_run(const char *dir, Check *check, Buf *out, Err *err)
 {
     Steps all;
     int64_t best = -1;
@@ -175,6 +193,7 @@ Status inspect_run(const char *dir, bool verify, Buf *out, Err *err)
     if (steps_best(dir, &best, &bad) != ERR_NONE)
         TRY(buf_printf(out, err, "  DAMAGED: %s\n", bad.text));
     TRY(steps_list(&all, dir, err));
+    for (int i = 0; i < all.n && check; i++) check->total += (double)step_bytes(dir, all.step[i]);
     Status s = ERR_NONE;
     int damaged = 0;
     Err first = {0};
@@ -183,7 +202,10 @@ Status inspect_run(const char *dir, bool verify, Buf *out, Err *err)
         steps_name(name, all.step[i]);
         s = steps_path(step_dir, dir, all.step[i], err);
         if (s != ERR_NONE) break;
-        const Status one = ckpt_verify(step_dir, verify, &bad);
+        const OnProgress on = check_listener(check);
+        const Status one =
+            check ? ckpt_verify_on(step_dir, &on, &bad) : ckpt_verify(step_dir, false, &bad);
+        check_done(check, check ? step_bytes(dir, all.step[i]) : 0);
         if (one != ERR_NONE && !damaged++) first = bad;
         s = buf_printf(out, err, "  %s  %s%s%s\n", name,
                        one == ERR_NONE ? "complete" : "DAMAGED: ", one == ERR_NONE ? "" : bad.text,
@@ -192,7 +214,7 @@ Status inspect_run(const char *dir, bool verify, Buf *out, Err *err)
     if (s == ERR_NONE)
         s = buf_printf(out, err, "%d checkpoint%s, %d damaged\n", all.n, plural_s(all.n), damaged);
     if (s == ERR_NONE)
-        s = buf_puts(out, verify ? "checksums: every file of every step was read\n" : not_checked,
+        s = buf_puts(out, check ? "checksums: every file of every step was read\n" : not_checked,
                      err);
     steps_free(&all);
     if (s == ERR_NONE && damaged) return err_set(err, ERR_FORMAT, "%s", first.text);

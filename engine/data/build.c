@@ -31,23 +31,23 @@ typedef struct StagedDocument {
 typedef struct Builder {
     const DataBuild *how;
     const Tokenizer *tokenizer;
-    int32_t          end_token;
-    TextSource      *source;
-    EncodeBatch      batch;
-    SplitWriter     *split[2];
-    int64_t          text_bytes[2];
-    int64_t          documents; // that went to a split or to the stage
+    int32_t end_token;
+    TextSource *source;
+    EncodeBatch batch;
+    SplitWriter *split[2];
+    int64_t text_bytes[2];
+    int64_t documents; // that went to a split or to the stage
 
-    bool            staging;
-    FileWriter      stage;
+    bool staging;
+    FileWriter stage;
     StagedDocument *staged; // [documents while staging]
-    int64_t         cap_staged;
-    int64_t         stage_limit; // documents to wait for
+    int64_t cap_staged;
+    int64_t stage_limit; // documents to wait for
 
-    int64_t stretch;       // index of the current stretch of 1/val_fraction documents
-    int64_t stretch_end;   // the first document behind it
-    int64_t val_document;  // the one of it that is picked
-    double  started, told; // clock_seconds
+    int64_t stretch;      // index of the current stretch of 1/val_fraction documents
+    int64_t stretch_end;  // the first document behind it
+    int64_t val_document; // the one of it that is picked
+    double started;       // clock_seconds
 } Builder;
 
 // ---------------------------------------------------------------- which split
@@ -70,7 +70,7 @@ static int split_of(Builder *b, int64_t i, int64_t limit)
     if (b->how->val_fraction <= 0) return 0;
     while (i >= b->stretch_end) {
         b->stretch++;
-        b->stretch_end  = stretch_begin(b, b->stretch + 1);
+        b->stretch_end = stretch_begin(b, b->stretch + 1);
         b->val_document = pick(b, b->stretch, limit);
     }
     return i == b->val_document;
@@ -81,10 +81,10 @@ static int split_of(Builder *b, int64_t i, int64_t limit)
 static Status stage_document(Builder *b, const EncodedDocument *e, Err *err)
 {
     if (b->documents == b->cap_staged) {
-        const int64_t   n = b->cap_staged ? b->cap_staged * 2 : 64;
+        const int64_t n = b->cap_staged ? b->cap_staged * 2 : 64;
         StagedDocument *p = mem_realloc(b->staged, (size_t)n * sizeof *p);
         if (!p) return mem_err(err, (size_t)n * sizeof *p, "the list of documents");
-        b->staged     = p;
+        b->staged = p;
         b->cap_staged = n;
     }
     b->staged[b->documents] =
@@ -108,7 +108,7 @@ static Status put_staged(SplitWriter *w, const uint32_t *staged, int64_t from, i
     int32_t run[STAGE_RUN];
     for (int64_t i = from; i < to;) {
         const uint32_t prompt = staged[i] & STAGE_PROMPT;
-        int            n      = 0;
+        int n = 0;
         for (; n < STAGE_RUN && i < to && (staged[i] & STAGE_PROMPT) == prompt; i++)
             run[n++] = (int32_t)(staged[i] & STAGE_ID);
         TRY(split_writer_put(w, run, n, !prompt, err));
@@ -132,7 +132,7 @@ static int64_t text_bytes_of(const Builder *b, const uint32_t *staged, int64_t f
 static Status split_stream(Builder *b, const uint32_t *staged, int64_t tokens, Err *err)
 {
     const int64_t cut = (int64_t)((double)tokens * (1 - b->how->val_fraction));
-    int64_t       at  = 0;
+    int64_t at = 0;
     for (int64_t i = 0; i < b->documents; i++) {
         const int64_t end = at + b->staged[i].tokens;
         if (at < cut) {
@@ -178,11 +178,10 @@ static Status unstage(Builder *b, bool at_end, Err *err)
     TRY(file_map(path, &map, err));
     // A map begins at a page: aligned for any type.
     const uint32_t *staged = (const uint32_t *)(const void *)map.data;
-    b->staging             = false;
-    const Status s =
-        at_end && b->documents < DATA_SPLIT_DOCUMENTS
-            ? split_stream(b, staged, (int64_t)(map.size / 4), err)
-            : split_documents(b, staged, at_end ? b->documents : INT64_MAX, err);
+    b->staging = false;
+    const Status s = at_end && b->documents < DATA_SPLIT_DOCUMENTS
+                         ? split_stream(b, staged, (int64_t)(map.size / 4), err)
+                         : split_documents(b, staged, at_end ? b->documents : INT64_MAX, err);
     file_unmap(&map);
     mem_free(b->staged);
     b->staged = NULL;
@@ -199,8 +198,8 @@ static Status put_document(Builder *b, const EncodedDocument *e, Err *err)
         if (++b->documents == b->stage_limit) return unstage(b, false, err);
         return ERR_NONE;
     }
-    const int    to = split_of(b, b->documents++, INT64_MAX);
-    SplitWriter *w  = b->split[to];
+    const int to = split_of(b, b->documents++, INT64_MAX);
+    SplitWriter *w = b->split[to];
     TRY(split_writer_document(w, err));
     TRY(split_writer_put(w, e->ids.id, e->prompt_ids, false, err));
     TRY(split_writer_put(w, e->ids.id + e->prompt_ids, e->ids.n - e->prompt_ids, true, err));
@@ -208,19 +207,11 @@ static Status put_document(Builder *b, const EncodedDocument *e, Err *err)
     return ERR_NONE;
 }
 
-static void tell(Builder *b)
+static void tell(const Builder *b)
 {
-    const double now = clock_seconds();
-    if (now - b->told < 0.5) return;
-    b->told = now;
     TextStats st;
     text_source_stats(b->source, &st);
-    char line[160];
-    snprintf(line, sizeof line, "read %.1f MB in %lld file%s, %lld document%s, %.1f MB/s",
-             (double)st.bytes_consumed * 1e-6, (long long)st.files, plural_s(st.files),
-             (long long)st.documents, plural_s(st.documents),
-             (double)st.bytes_consumed * 1e-6 / fmax(now - b->started, 1e-9));
-    log_live(line);
+    on_progress(&b->how->on, (double)st.bytes_consumed, (double)st.bytes_total);
 }
 
 static Status flush(Builder *b, Err *err)
@@ -239,7 +230,7 @@ static Status read_all(Builder *b, Err *err)
             return err_set(err, ERR_STOPPED, "stopped by signal %d; nothing is kept",
                            stop_requested());
         TextDocument d;
-        bool         more;
+        bool more;
         TRY(text_source_next(b->source, &d, &more, err));
         if (!more) return flush(b, err);
         if (!encode_batch_fits(&b->batch, &d)) TRY(flush(b, err));
@@ -290,16 +281,16 @@ static void clean_folder(const char *out, bool was_there)
 static Status open_outputs(Builder *b, Err *err)
 {
     const DataBuild *how = b->how;
-    char             path[PATH_CAP];
+    char path[PATH_CAP];
     TRY(path_join(path, how->out, META_MARKER, err));
     TRY(file_replace(path, "lathe data is at work here, or was interrupted\n", 47, err));
     const int wide = tokenizer_vocab_size(b->tokenizer) > WIDE_VOCAB;
     for (int i = 0; i < 2; i++)
         TRY(split_writer_open(&b->split[i], how->out, i ? "val" : "train", wide ? 4 : 2,
                               how->shard_tokens, err));
-    b->stretch     = -1;
+    b->stretch = -1;
     b->stage_limit = DATA_SPLIT_DOCUMENTS;
-    b->staging     = how->val_fraction > 0;
+    b->staging = how->val_fraction > 0;
     if (!b->staging) return ERR_NONE;
     b->stage_limit = LT_MAX(b->stage_limit, (int64_t)ceil(fmin(1 / how->val_fraction, 1e15)));
     TRY(path_join(path, how->out, STAGE_NAME, err));
@@ -312,23 +303,23 @@ static Status finish(Builder *b, DataBuilt *out, Err *err)
     text_source_stats(b->source, &st);
     if (b->documents == 0)
         return err_set(err, ERR_USAGE, "%s: no text in it (%lld file%s, %lld empty document%s)",
-                       b->how->input, (long long)st.files, plural_s(st.files),
-                       (long long)st.empty, plural_s(st.empty));
+                       b->how->input, (long long)st.files, plural_s(st.files), (long long)st.empty,
+                       plural_s(st.empty));
     out->split_by_stream = b->staging && b->documents < DATA_SPLIT_DOCUMENTS;
     if (b->staging) TRY(unstage(b, true, err));
-    DataMeta *m        = &out->meta;
-    m->tokenizer       = tokenizer_fingerprint(b->tokenizer);
-    m->vocab_size      = tokenizer_vocab_size(b->tokenizer);
-    m->end_token       = b->end_token;
-    m->token_bytes     = m->vocab_size > WIDE_VOCAB ? 4 : 2;
+    DataMeta *m = &out->meta;
+    m->tokenizer = tokenizer_fingerprint(b->tokenizer);
+    m->vocab_size = tokenizer_vocab_size(b->tokenizer);
+    m->end_token = b->end_token;
+    m->token_bytes = m->vocab_size > WIDE_VOCAB ? 4 : 2;
     m->empty_documents = st.empty;
     snprintf(m->kind, sizeof m->kind, "%s", tokenizer_kind(b->tokenizer));
     for (int i = 0; i < 2; i++) {
         TRY(split_writer_finish(b->split[i], &m->split[i], err));
         m->split[i].text_bytes = b->text_bytes[i];
     }
-    out->files         = st.files;
-    out->marks         = st.marks;
+    out->files = st.files;
+    out->marks = st.marks;
     out->skipped_files = st.skipped;
     snprintf(out->first_skipped, sizeof out->first_skipped, "%s", st.first_skipped);
     TRY(tokenizer_save(b->tokenizer, b->how->out, err));
@@ -346,20 +337,18 @@ Status data_build(const DataBuild *how, const Tokenizer *t, DataBuilt *out, Err 
                        (long long)how->shard_tokens, (long long)SHARD_MAX_TOKENS);
     TRY(check_folder(how->out, err));
     const bool was_there = file_exists(how->out);
-    Builder    b         = {.how       = how,
-                            .tokenizer = t,
-                            .end_token = tokenizer_end_token(t),
-                            .stage     = {.fd = -1},
-                            .started   = clock_seconds()};
-    b.told               = b.started;
-    Status     s         = text_source_open(&b.source, how->input, how->separator, err);
+    Builder b = {.how = how,
+                 .tokenizer = t,
+                 .end_token = tokenizer_end_token(t),
+                 .stage = {.fd = -1},
+                 .started = clock_seconds()};
+    Status s = text_source_open(&b.source, how->input, how->separator, err);
     if (s == ERR_NONE) s = file_mkdirs(how->out, err);
     const bool made = s == ERR_NONE;
     if (s == ERR_NONE) s = open_outputs(&b, err);
     if (s == ERR_NONE) s = encode_batch_init(&b.batch, t, how->allow_special, how->threads, err);
     if (s == ERR_NONE) s = read_all(&b, err);
     if (s == ERR_NONE) s = finish(&b, out, err);
-    if (b.told > b.started) log_live_end();
     out->seconds = clock_seconds() - b.started;
     encode_batch_free(&b.batch);
     file_abandon(&b.stage);

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "engine/base/err.h"
+#include "engine/base/on_progress.h"
 #include "engine/data/meta.h"
 #include "tokenizer/tokenizer.h"
 
@@ -25,20 +26,21 @@ typedef struct DataBuild {
     const char *input;     // FILE, DIR or "-"
     const char *out;       // a folder that is empty or absent
     const char *separator; // of documents in text files, "" for none; escapes already undone
-    double      val_fraction; // [0, 1)
-    int64_t     shard_tokens;
-    bool        allow_special;
-    int         threads; // at least 1
+    double val_fraction;   // [0, 1)
+    int64_t shard_tokens;
+    bool allow_special;
+    int threads;   // at least 1
+    OnProgress on; // hears bytes of input that are done, and how many there are
 } DataBuild;
 
 typedef struct DataBuilt { // what was made, for the summary
     DataMeta meta;         // data_meta_free
-    int64_t  files;
-    int64_t  marks;         // byte order marks removed
-    int64_t  skipped_files; // of a folder, by their names
-    char     first_skipped[4096];
-    bool     split_by_stream; // fewer than DATA_SPLIT_DOCUMENTS documents
-    double   seconds;
+    int64_t files;
+    int64_t marks;         // byte order marks removed
+    int64_t skipped_files; // of a folder, by their names
+    char first_skipped[4096];
+    bool split_by_stream; // fewer than DATA_SPLIT_DOCUMENTS documents
+    double seconds;
 } DataBuilt;
 
 enum { DATA_SPLIT_DOCUMENTS = 20 };

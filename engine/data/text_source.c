@@ -62,6 +62,8 @@ static Status add_path(TextSource *s, const char *path, Err *err)
         s->path     = p;
         s->cap_path = n;
     }
+    uint64_t bytes = 0; // of what is no file: 0
+    if (file_size(path, &bytes, NULL) == ERR_NONE) s->stats.bytes_total += bytes;
     char *copy = mem_strdup(path);
     if (!copy) return mem_err(err, strlen(path) + 1, "the list of input files");
     s->path[s->n_path++] = copy;

@@ -43,6 +43,7 @@ typedef struct TextStats {
     int64_t     skipped;        // files of a folder that are neither .txt nor .jsonl
     const char *first_skipped;  // "" when there is none; owned by the TextSource
     uint64_t    bytes_consumed; // of the files, before unpacking
+    uint64_t    bytes_total;    // of all files when they were found; 0: not known
 } TextStats;
 
 LT_C_BEGIN

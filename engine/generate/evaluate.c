@@ -101,6 +101,10 @@ Status evaluate_stream(Evaluator *e, Stream *s, int64_t batches, EvalLoss *out, 
     StreamInfo info;
     stream_info(s, &info);
     TRY(stream_seek(s, 0, err));
+    const int64_t samples = batches && batches < info.samples_an_epoch / e->batch
+                                ? batches * e->batch
+                                : info.samples_an_epoch;
+    int64_t done = 0;
     for (int64_t k = 0; batches == 0 || k < batches; k++) {
         StreamBatch b;
         TRY(stream_next(s, &b, err));
@@ -108,6 +112,8 @@ Status evaluate_stream(Evaluator *e, Stream *s, int64_t batches, EvalLoss *out, 
         TRY(run_batch(e, b.samples, e->block, b.input, b.target, b.position, b.seg_lo, err));
         for (int64_t i = 0; i < b.samples * e->block; i++) out->nats += (double)e->loss[i];
         out->counted += b.counted;
+        done += b.samples;
+        on_progress(&e->on, (double)(done * e->block), (double)(samples * e->block));
     }
     out->bytes = info.bytes_per_token * (double)out->counted;
     return ERR_NONE;
@@ -133,6 +139,7 @@ Status evaluate_text(Evaluator *e, const Tokenizer *t, const char *text, size_t 
         for (int64_t k = 0; k < B * T && st == ERR_NONE; k++) out->nats += (double)e->loss[k];
         out->counted += B * T;
         i += B * T;
+        on_progress(&e->on, (double)i, (double)n);
     }
     if (st == ERR_NONE) {
         size_t first;

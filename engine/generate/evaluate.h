@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "engine/base/on_progress.h"
 #include "engine/data/stream.h"
 #include "engine/generate/loaded.h"
 #include "engine/model/model.h"
@@ -9,6 +10,7 @@
 
 typedef struct Evaluator { // a model with room for batches, forward only
     const Loaded *m;       // borrowed
+    OnProgress on;         // hears what is done: tokens, or bytes of a file of questions
     OpCtx cx;
     Model model;
     int64_t batch, block;

@@ -81,6 +81,8 @@ static Status score(Task *k, const char *context, const char *ending, bool want_
 
 static Status each_line(Task *k, const char *data, LineFn fn, void *out, Err *err)
 {
+    const char *const begin = data;
+    const double bytes = (double)strlen(data);
     while (*data) {
         const size_t n = strcspn(data, "\n");
         k->line++;
@@ -96,6 +98,7 @@ static Status each_line(Task *k, const char *data, LineFn fn, void *out, Err *er
             TRY(st);
         }
         data += n + (data[n] == '\n');
+        on_progress(&k->e->on, (double)(data - begin), bytes);
     }
     return k->line ? ERR_NONE : err_set(err, ERR_FORMAT, "%s is empty", k->path);
 }

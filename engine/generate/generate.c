@@ -45,6 +45,8 @@ static Status one_text(Infer *f, Sampler *s, const GenerateOptions *o, Writer *w
         if (id == o->end_token) break;
         TRY(write_token(w, text, id, err));
         TRY(token_ids_push(ids, id, err));
+        on_progress(&o->on, (double)(text * o->max_new_tokens + i + 1),
+                    (double)(o->num_samples * o->max_new_tokens));
         if (i + 1 == o->max_new_tokens) break;
         if (f->pos < f->max_tokens)
             TRY(infer_append(f, &id, 1, &logits, err));

@@ -5,6 +5,7 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "engine/base/on_progress.h"
 #include "engine/generate/infer.h"
 #include "engine/generate/sampler.h"
 #include "tokenizer/tokenizer.h"
@@ -14,6 +15,7 @@ typedef struct GenerateOptions {
     double temperature, top_p;
     uint64_t seed;
     int32_t end_token;   // stop there; -1: never
+    OnProgress on;       // hears tokens written, of how many at most
     int32_t start_token; // what an empty prompt begins with
 } GenerateOptions;
 
