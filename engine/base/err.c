@@ -6,14 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
-// What a message quotes may come from anywhere: control characters would reach the terminal.
+void err_plain(char *text)
+{
+    for (char *c = text; *c; c++)
+        if (((unsigned char)*c < 32 && *c != '\n') || *c == 127) *c = '?';
+}
+
 static void append(char *dst, size_t cap, const char *fmt, va_list ap)
 {
     const size_t used = strlen(dst);
     if (used + 1 >= cap) return;
     vsnprintf(dst + used, cap - used, fmt, ap);
-    for (char *c = dst + used; *c; c++)
-        if (((unsigned char)*c < 32 && *c != '\n') || *c == 127) *c = '?';
+    err_plain(dst + used);
 }
 
 Status err_set(Err *err, Status code, const char *fmt, ...)

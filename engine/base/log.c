@@ -3,12 +3,24 @@
 // SPDX-License-Identifier: MIT
 #include "engine/base/log.h"
 
+#include "engine/base/err.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+enum { LINE_CAP = 1 << 15 }; // longer texts are cut
+
+static void say(FILE *to, const char *fmt, va_list ap)
+{
+    char line[LINE_CAP];
+    vsnprintf(line, sizeof line, fmt, ap);
+    err_plain(line);
+    fprintf(to, "%s\n", line);
+}
 
 // Told once: the stream remembers its error.
 static void flush_or_tell(bool was_broken)
@@ -23,9 +35,8 @@ void log_note(const char *fmt, ...)
     const bool was_broken = ferror(stdout) != 0;
     va_list ap;
     va_start(ap, fmt);
-    vprintf(fmt, ap);
+    say(stdout, fmt, ap);
     va_end(ap);
-    putchar('\n');
     flush_or_tell(was_broken);
 }
 
@@ -34,8 +45,7 @@ void log_warn(const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     fprintf(stderr, "lathe: warning: ");
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
+    say(stderr, fmt, ap);
     va_end(ap);
 }
 

@@ -109,6 +109,7 @@ Status cmd_inspect(const Options *o, Err *err)
         s = inspect_file(path, &out, err);
     progress_end(&checksums.progress);
     // What was learned is shown even when something is wrong.
+    if (out.len) err_plain(out.data);
     if (out.len && fwrite(out.data, 1, out.len, stdout) != out.len && s == ERR_NONE)
         s = err_errno(err, errno, "write to standard output");
     buf_free(&out);

@@ -45,6 +45,14 @@ static void code_travels_without_an_err(void **state)
     err_hint(NULL, "nothing happens");
 }
 
+static void no_control_character_reaches_the_terminal(void **state)
+{
+    (void)state;
+    Err err;
+    assert_int_equal(err_set(&err, ERR_IO, "open %s", "a\x1b[2J\r\x7f\nb"), ERR_IO);
+    assert_string_equal(err.text, "open a?[2J??\nb");
+}
+
 static void errno_text_follows_the_message(void **state)
 {
     (void)state;
@@ -108,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_has_cause_first_and_context_behind),
         cmocka_unit_test(code_travels_without_an_err),
+        cmocka_unit_test(no_control_character_reaches_the_terminal),
         cmocka_unit_test(errno_text_follows_the_message),
         cmocka_unit_test(long_texts_are_cut_not_overrun),
         cmocka_unit_test(hint_replaces_the_hint_before),

@@ -21,7 +21,7 @@ static void say_everything(void)
     log_live("live");
     log_live_end();
     log_warn("low on %s", "disk");
-    log_note("%s", "step 2");
+    log_note("%s", "step\x1b[31m 2");
 }
 
 // What `body` writes to stdout and stderr when neither is a terminal.
@@ -58,7 +58,7 @@ static void notes_warnings_and_no_live_line_off_a_terminal(void **state)
     (void)state;
     char out[512], err[512];
     caught(say_everything, out, err);
-    assert_string_equal(out, "step 1\nstep 2\n");
+    assert_string_equal(out, "step 1\nstep?[31m 2\n");
     assert_string_equal(err, "lathe: warning: low on disk\n");
 }
 
