@@ -13,13 +13,14 @@
 #   tsan      ThreadSanitizer, on the tests that start threads         build-tsan/
 #   all       --all only: labels slow, oracle (packages from the Python index into .venv/), fuzz
 # A stage that fails does not stop the next one. The last lines repeat each stage's result; the exit
-# code is 0 when all passed. Environment: JOBS (parallel compilers and tests; the CPUs).
+# code is 0 when all passed. Environment: JOBS (parallel compilers and tests; the CPUs),
+# FUZZ_SECONDS (libFuzzer's time for each target with --all; 20).
 #
 # SPDX-License-Identifier: MIT
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
-usage() { sed -n '2,17s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,18s/^# \{0,1\}//p' "$0"; }
 
 all=no
 stages="release clang asan tsan"
@@ -76,6 +77,21 @@ stage() {
         $(($(date +%s) - start)) >> "$results"
 }
 
+# libFuzzer for a short time; scripts/fuzz.sh alone runs as long as one likes.
+fuzz_stage() {
+    printf '\n== libfuzzer\n'
+    scripts/fuzz.sh --all --seconds="${FUZZ_SECONDS:-20}"
+    case $? in
+    0) line="no findings" ;;
+    77) line="SKIP: no clang" ;;
+    *)
+        line="FINDINGS (see above)"
+        failed=yes
+        ;;
+    esac
+    printf '%-8s %s\n' libfuzzer "$line" >> "$results"
+}
+
 make_venv() {
     python=.venv/bin/python
     if [ -x $python ] && $python -c 'import torch, transformers, tokenizers, tiktoken, safetensors' \
@@ -109,6 +125,7 @@ done
 if [ "$all" = yes ]; then
     stage slow release -L slow
     stage fuzz release -L fuzz --no-tests=ignore
+    fuzz_stage
     if make_venv; then
         stage oracle release -L oracle --no-tests=ignore
     else
