@@ -45,8 +45,8 @@ void err_hint(Err *err, const char *fmt, ...) LT_PRINTF(2, 3);
 void err_clear(Err *err);
 int err_exit_code(Status code);
 const char *err_name(Status code);
-// Control characters but line ends become '?': what is quoted from a file or is the name of one must
-// not steer the terminal.
+// Control characters but line ends become '?': what is quoted from a file, or is the name of one,
+// must not steer the terminal.
 void err_plain(char *text);
 LT_C_END
 

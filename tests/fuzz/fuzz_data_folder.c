@@ -1,5 +1,5 @@
-// fuzz_data_folder.c -- a data folder as lathe writes it: meta.json, document index, completion mask
-// and shard, as four parts of one input.
+// fuzz_data_folder.c -- a data folder as lathe writes it: meta.json, document index, completion
+// mask and shard, as four parts of one input.
 //
 // What is accepted can be read to its last token, index and mask included, gives a stream of
 // samples, and its meta.json reads the same after it was written once more.

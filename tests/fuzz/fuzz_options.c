@@ -1,4 +1,4 @@
-// fuzz_options.c -- a config file, a separator, and flags (one a line), as `lathe train` takes them.
+// fuzz_options.c -- a config file, a separator, flags (one a line), as `lathe train` takes them.
 //
 // The resolved config that is accepted reads back to the same values, and a run that has it can be
 // resumed with it.
