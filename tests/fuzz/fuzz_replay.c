@@ -4,7 +4,7 @@
 //
 // Each file once; with --rounds, N times more with one to eight places damaged (bits, digits,
 // brackets, stretches cut, doubled or moved). An input that takes over ten seconds ends the
-// program.
+// program. What ended it is left as /dev/shm/lathe-fuzz-*/input (or in /tmp).
 //
 // SPDX-License-Identifier: MIT
 #include "tests/fuzz/fuzz.h"
@@ -52,7 +52,7 @@ static size_t damage(Replay *r, uint8_t *data, size_t n)
     return n;
 }
 
-// A block of its own of exactly that size, so that a sanitizer sees its ends.
+// In a block of exactly that size, so that a sanitizer sees its ends.
 static void feed_copy(const uint8_t *data, size_t n)
 {
     uint8_t *copy = mem_alloc(n);
@@ -78,6 +78,8 @@ static void feed_file(Replay *r, const char *path, int64_t rounds)
         size_t n = text.len;
         if (n) memcpy(work, text.data, n);
         for (size_t k = 1 + below(r, MAX_DAMAGE); k; k--) n = damage(r, work, n);
+        char input[PATH_CAP];
+        fuzz_put(input, "input", work, n);
         feed_copy(work, n);
     }
     mem_free(work);
