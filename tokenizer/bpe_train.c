@@ -39,8 +39,8 @@ typedef struct Place { // a position in the text of distinct pieces
 typedef struct Pair {
     int32_t left, right;
     int64_t count;
-    int32_t first; // place
-    bool fresh;    // the current merge added a place
+    int32_t first, last; // places
+    bool fresh;          // the current merge added a place
 } Pair;
 
 typedef struct HeapEntry {
@@ -53,7 +53,8 @@ typedef struct Trainer {
     Place *place;
     int32_t place_n;
     Pair *pair;
-    int32_t pair_n, pair_cap;
+    int32_t pair_n;
+    int64_t pair_cap;
     int32_t *slot; // (left, right) -> pair, open addressing
     uint64_t slot_mask;
     HeapEntry *heap;
@@ -75,16 +76,18 @@ static void trainer_free(Trainer *t)
     mem_free(t->fresh);
 }
 
-// Makes room for `need` elements of `size` bytes at *p.
-static Status grow(void **p, int64_t *cap, int64_t need, size_t size, Err *err)
+// The array p, moved if need be to where at least `need` elements of `size` bytes have room. NULL
+// when memory is out: then p stands.
+static void *grown(void *p, int64_t *cap, int64_t need, size_t size, Err *err)
 {
-    if (need <= *cap) return ERR_NONE;
+    if (need <= *cap) return p;
     const int64_t more = LT_MAX(need, LT_MAX(1024, 2 * *cap));
-    void *q = mem_realloc(*p, (size_t)more * size);
-    if (!q) return mem_err(err, (size_t)more * size, "tokenizer training");
-    *p = q;
-    *cap = more;
-    return ERR_NONE;
+    void *q = mem_realloc(p, (size_t)more * size);
+    if (q)
+        *cap = more;
+    else
+        (void)mem_err(err, (size_t)more * size, "tokenizer training");
+    return q;
 }
 
 // The heap: largest count first, then the smaller pair of ids -----------------------------------
@@ -98,12 +101,13 @@ static bool before(const Trainer *t, HeapEntry a, HeapEntry b)
 
 static Status heap_push(Trainer *t, int32_t pair, Err *err)
 {
-    TRY(grow((void **)&t->heap, &t->heap_cap, t->heap_n + 1, sizeof *t->heap, err));
+    HeapEntry *heap = grown(t->heap, &t->heap_cap, t->heap_n + 1, sizeof *heap, err);
+    if (!heap) return ERR_NOMEM;
+    t->heap = heap;
     const HeapEntry e = {t->pair[pair].count, pair};
     int64_t i = t->heap_n++;
-    for (; i > 0 && before(t, e, t->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        t->heap[i] = t->heap[(i - 1) / 2];
-    t->heap[i] = e;
+    for (; i > 0 && before(t, e, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = e;
     return ERR_NONE;
 }
 
@@ -167,10 +171,10 @@ static Status pair_of(Trainer *t, int32_t left, int32_t right, int32_t *out, Err
             return ERR_NONE;
         }
     }
-    int64_t cap = t->pair_cap;
-    TRY(grow((void **)&t->pair, &cap, (int64_t)t->pair_n + 1, sizeof *t->pair, err));
-    t->pair_cap = (int32_t)cap;
-    t->pair[t->pair_n] = (Pair){.left = left, .right = right, .first = NONE};
+    Pair *pair = grown(t->pair, &t->pair_cap, (int64_t)t->pair_n + 1, sizeof *pair, err);
+    if (!pair) return ERR_NOMEM;
+    t->pair = pair;
+    t->pair[t->pair_n] = (Pair){.left = left, .right = right, .first = NONE, .last = NONE};
     t->slot[i] = t->pair_n;
     *out = t->pair_n++;
     if (2 * (uint64_t)t->pair_n > t->slot_mask) TRY(pair_slots(t, 2 * (t->slot_mask + 1), err));
@@ -188,7 +192,10 @@ static void place_leave(Trainer *t, int32_t i)
         q->first = p->chain_next;
     else
         t->place[p->chain_prev].chain_next = p->chain_next;
-    if (p->chain_next != NONE) t->place[p->chain_next].chain_prev = p->chain_prev;
+    if (p->chain_next == NONE)
+        q->last = p->chain_prev;
+    else
+        t->place[p->chain_next].chain_prev = p->chain_prev;
     p->pair = NONE;
 }
 
@@ -201,15 +208,20 @@ static Status place_join(Trainer *t, int32_t i, Err *err)
     TRY(pair_of(t, p->id, t->place[p->next].id, &k, err));
     Pair *const q = &t->pair[k];
     p->pair = k;
-    p->chain_prev = NONE;
-    p->chain_next = q->first;
-    if (q->first != NONE) t->place[q->first].chain_prev = i;
-    q->first = i;
+    p->chain_prev = q->last;
+    p->chain_next = NONE;
+    if (q->last == NONE)
+        q->first = i;
+    else
+        t->place[q->last].chain_next = i;
+    q->last = i;
     q->count += t->words.word[p->word].count;
     if (!q->fresh) {
         q->fresh = true;
-        TRY(grow((void **)&t->fresh, &t->fresh_cap, t->fresh_n + 1, sizeof *t->fresh, err));
-        t->fresh[t->fresh_n++] = k;
+        int32_t *fresh = grown(t->fresh, &t->fresh_cap, t->fresh_n + 1, sizeof *fresh, err);
+        if (!fresh) return ERR_NOMEM;
+        t->fresh = fresh;
+        fresh[t->fresh_n++] = k;
     }
     return ERR_NONE;
 }
@@ -261,13 +273,17 @@ static int by_place(const void *a, const void *b)
 static Status merge_pair(Trainer *t, int32_t best, int32_t id, Err *err)
 {
     int64_t n = 0;
+    bool sorted = true;
     for (int32_t i = t->pair[best].first; i != NONE; i = t->place[i].chain_next) {
-        TRY(grow((void **)&t->todo, &t->todo_cap, n + 1, sizeof *t->todo, err));
-        t->todo[n++] = i;
+        int32_t *todo = grown(t->todo, &t->todo_cap, n + 1, sizeof *todo, err);
+        if (!todo) return ERR_NOMEM;
+        t->todo = todo;
+        sorted = sorted && (n == 0 || todo[n - 1] < i);
+        todo[n++] = i;
     }
-    // In "aaa" the first two a's are the ones to merge, not the last two.
-    if (t->pair[best].left == t->pair[best].right)
-        qsort(t->todo, (size_t)n, sizeof *t->todo, by_place);
+    // In "aaa" the first two a's are the ones to merge, not the last two. Lists grow at their ends,
+    // from left to right: only that of a token made by several pairs may need sorting.
+    if (!sorted) qsort(t->todo, (size_t)n, sizeof *t->todo, by_place);
     for (int64_t k = 0; k < n; k++) {
         const int32_t i = t->todo[k];
         Place *const p = &t->place[i];

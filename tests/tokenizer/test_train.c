@@ -130,6 +130,52 @@ static void a_trained_tokenizer_saves_and_loads_in_every_form(void **state)
     scratch_remove(&dir);
 }
 
+static void what_an_added_token_takes_around_it_survives_saving(void **state)
+{
+    (void)state;
+    static const char *const fields[] = {"lstrip", "rstrip", "single_word"};
+    Path dir = scratch_new();
+    Err err = {0};
+    Buf json = {0};
+    must(file_read(golden_path("tiny.json").s, &json, &err), &err);
+    static const char list[] = "\"added_tokens\": [";
+    const char *at = strstr(json.data, list);
+    assert_non_null(at);
+    for (int set = 0; set < 8; set++) {
+        Buf text = {0};
+        must(buf_append(&text, json.data, (size_t)(at - json.data), &err), &err);
+        must(buf_printf(&text, &err, "%s{\"id\": 400, \"content\": \"<x>\", \"special\": true",
+                        list),
+             &err);
+        for (int f = 0; f < 3; f++)
+            must(
+                buf_printf(&text, &err, ", \"%s\": %s", fields[f], set >> f & 1 ? "true" : "false"),
+                &err);
+        must(buf_printf(&text, &err, "},%s", at + strlen(list)), &err);
+        Tokenizer *t = load(scratch_file(&dir, "in.json", text.data, text.len).s, NULL);
+        must(tokenizer_save(t, dir.s, &err), &err);
+        Buf saved = {0};
+        must(file_read(path_in(dir.s, "tokenizer.json").s, &saved, &err), &err);
+        const char *token = strstr(saved.data, "\"<x>\"");
+        assert_non_null(token);
+        const size_t length = strcspn(token, "}");
+        for (int f = 0; f < 3; f++) {
+            char want[32];
+            snprintf(want, sizeof want, "\"%s\": %s", fields[f], set >> f & 1 ? "true" : "false");
+            const char *found = strstr(token, want);
+            assert_true(found && found < token + length);
+        }
+        Tokenizer *u = load(dir.s, NULL);
+        assert_true(tokenizer_fingerprint(t) == tokenizer_fingerprint(u));
+        tokenizer_close(t);
+        tokenizer_close(u);
+        buf_free(&text);
+        buf_free(&saved);
+    }
+    buf_free(&json);
+    scratch_remove(&dir);
+}
+
 static void different_tokenizers_have_different_fingerprints(void **state)
 {
     (void)state;
@@ -274,6 +320,7 @@ int main(void)
         cmocka_unit_test(base_ids_are_in_gpt2s_order_and_the_end_token_is_last),
         cmocka_unit_test(merges_do_not_depend_on_threads),
         cmocka_unit_test(a_trained_tokenizer_saves_and_loads_in_every_form),
+        cmocka_unit_test(what_an_added_token_takes_around_it_survives_saving),
         cmocka_unit_test(different_tokenizers_have_different_fingerprints),
         cmocka_unit_test(characters_are_numbered_in_order_and_survive_saving),
         cmocka_unit_test(an_unknown_character_is_named_with_its_offset),
