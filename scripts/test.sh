@@ -12,6 +12,7 @@
 #             the long runs of the command line                        build-asan/
 #   tsan      ThreadSanitizer, on the tests that start threads         build-tsan/
 #   all       --all only: labels slow, oracle (packages from the Python index into .venv/), fuzz
+#   neon      --all only: 64-bit Arm, unit tests under emulation         build-neon/
 # A stage that fails does not stop the next one. The last lines repeat each stage's result; the exit
 # code is 0 when all passed. Environment: JOBS (parallel compilers and tests; the CPUs),
 # FUZZ_SECONDS (libFuzzer's time for each target with --all; 20).
@@ -92,6 +93,21 @@ fuzz_stage() {
     printf '%-8s %s\n' libfuzzer "$line" >> "$results"
 }
 
+# The tests on another processor: scripts/test_neon.sh gets what that needs, or says how to.
+neon_stage() {
+    start=$(date +%s)
+    printf '\n== neon\n'
+    code=0
+    JOBS=$jobs scripts/test_neon.sh > build-neon.log 2>&1 || code=$?
+    cat build-neon.log
+    line=$(grep -E 'tests passed|No tests were found|the build failed' build-neon.log | tail -1)
+    [ $code != 77 ] || line="SKIP: no cross compiler or arm64 packages (see above)"
+    rm -f build-neon.log
+    [ $code = 0 ] || [ $code = 77 ] || failed=yes
+    printf '%-8s %s (%d s)\n' neon "${line:-ctest did not finish}" \
+        $(($(date +%s) - start)) >> "$results"
+}
+
 make_venv() {
     python=.venv/bin/python
     if [ -x $python ] && $python -c 'import torch, transformers, tokenizers, tiktoken, safetensors' \
@@ -126,6 +142,7 @@ if [ "$all" = yes ]; then
     stage slow release -L slow
     stage fuzz release -L fuzz --no-tests=ignore
     fuzz_stage
+    neon_stage
     if make_venv; then
         stage oracle release -L oracle --no-tests=ignore
     else

@@ -1,6 +1,8 @@
 # aarch64.cmake -- toolchain file: build for 64-bit Arm on another machine, run under qemu-user.
 #
-#   cmake --preset neon         (scripts/test_neon.sh does that, and gets what it needs)
+#   cmake -B build-neon -DCMAKE_TOOLCHAIN_FILE=scripts/toolchains/aarch64.cmake
+#
+# scripts/test_neon.sh does that, and gets what it needs.
 #
 # The compiler is Debian's cross compiler; C library and OpenMP come with it. The other libraries
 # (zlib, jansson, cmocka) are looked for in LATHE_ARM64_ROOT, where scripts/test_neon.sh unpacks the

@@ -8,7 +8,8 @@ Python 3 standard library only. A test script is a list of functions that take a
 Each test gets an empty folder of its own. A failed check ends that test with the text and what the
 program said; the script's exit code is 1 if any test failed, 77 (skip) if there is no program.
 Environment: LATHE_BIN (default build/lathe), LATHE_SHARED (real texts, optional), LATHE_KEEP=1
-(leave the scratch folders).
+(leave the scratch folders), LATHE_EMULATOR (a command put in front of the program, for a build for
+another processor).
 
 SPDX-License-Identifier: MIT
 """
@@ -29,6 +30,7 @@ import zlib
 SOURCE = os.path.normpath(os.environ.get("LATHE_SOURCE_DIR") or
                           os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 BIN = os.path.abspath(os.environ.get("LATHE_BIN") or os.path.join(SOURCE, "build", "lathe"))
+EMULATOR = os.environ.get("LATHE_EMULATOR", "").split()
 SHARED = os.path.normpath(os.environ.get("LATHE_SHARED") or os.path.join(SOURCE, "..", "shared"))
 
 
@@ -63,7 +65,7 @@ def check(condition, text, result=None):
 
 
 def command(args, options):
-    return [BIN] + [str(a) for a in args] + [f"--{k.replace('__', '.')}={v}" for k, v in options.items()]
+    return EMULATOR + [BIN] + [str(a) for a in args] + [f"--{k.replace('__', '.')}={v}" for k, v in options.items()]
 
 
 def run(*args, stdin=None, timeout=300, preexec=None, stdout=None, cwd=None, **options):
