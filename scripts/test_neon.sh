@@ -76,16 +76,16 @@ arm64_apt() {
         -o APT::Sandbox::User="$(id -un)" "$@"
 }
 fetch_libraries() {
-    mkdir -p "$build/apt/lists/partial" "$build/apt/cache/archives/partial" "$build/root" || return 1
+    mkdir -p "$build/apt/lists/partial" "$build/apt/cache/archives/partial" "$build/arm64" || return 1
     # shellcheck disable=SC2086
     (cd "$build/apt" && arm64_apt update && arm64_apt download $libraries) || return 1
     for package in "$build"/apt/*.deb; do
-        dpkg-deb -x "$package" "$build/root" || return 1
+        dpkg-deb -x "$package" "$build/arm64" || return 1
     done
     rm -rf "$build/apt"
-    touch "$build/root/complete"
+    touch "$build/arm64/complete"
 }
-if [ ! -e "$build/root/complete" ]; then
+if [ ! -e "$build/arm64/complete" ]; then
     mkdir -p "$build"
     echo "test_neon.sh: fetching the arm64 packages of zlib, jansson and cmocka"
     fetch_libraries > "$build/packages.log" 2>&1 || {
@@ -97,7 +97,7 @@ fi
 [ $only_packages = no ] || exit 0
 
 make_it() {
-    cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLATHE_ARM64_ROOT="$build/root" \
+    cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLATHE_ARM64_ROOT="$build/arm64" \
         -DCMAKE_TOOLCHAIN_FILE="$root/scripts/toolchains/aarch64.cmake" \
         -DLATHE_HOST_BIN="${LATHE_HOST_BIN:-$root/build/lathe}" &&
         cmake --build "$build" -j "$jobs"

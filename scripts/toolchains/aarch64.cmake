@@ -19,7 +19,7 @@ else()
     set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 endif()
 
-set(LATHE_ARM64_ROOT "${CMAKE_CURRENT_LIST_DIR}/../../build-neon/root"
+set(LATHE_ARM64_ROOT "${CMAKE_CURRENT_LIST_DIR}/../../build-neon/arm64"
     CACHE PATH "unpacked arm64 packages of zlib, jansson and cmocka")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES LATHE_ARM64_ROOT LATHE_ARM64_CLANG)
 set(CMAKE_FIND_ROOT_PATH "${LATHE_ARM64_ROOT}" /usr/aarch64-linux-gnu)
