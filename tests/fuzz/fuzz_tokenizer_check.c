@@ -9,8 +9,7 @@ enum { OWN_MAX = 1024, SAVED_MAX = 4096 };
 
 static const char *const texts[] = {
     "The quick brown fox doesn't jump over 1234567 lazy dogs.\n\n  It's  spaces \t\r\n",
-    "\xc3\x9c"
-    "ber \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x98\x80\xf0\x9f\x8f\xbd e\xcc\x81 \xc2\xa0",
+    "\xc3\x9c \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x98\x80\xf0\x9f\x8f\xbd \xcc\x81 \xc2\xa0",
     "\xff\xfe\x80 \xc3 \xe4\xb8 \xed\xa0\x80 \xf4\x90\x80\x80",
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa        <|endoftext|><s>",
 };
