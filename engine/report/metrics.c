@@ -4,6 +4,8 @@
 #include "engine/report/metrics.h"
 #include "engine/base/assert.h"
 #include "engine/base/buf.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,12 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE_CAP = 1024 };
+enum { LINE_CAP = 1024, WAIT_CAP = 1 << 20 };
 
 typedef struct Line { // one JSON object in the making; bounded by construction
-    char   text[LINE_CAP];
+    char text[LINE_CAP];
     size_t len;
-    char   bad[256]; // "\"loss\",\"lr\"": fields that are not finite
+    char bad[256]; // "\"loss\",\"lr\"": fields that are not finite
 } Line;
 
 static void put(Line *l, const char *fmt, ...) LT_PRINTF(2, 3);
@@ -34,7 +36,7 @@ static void put(Line *l, const char *fmt, ...)
 
 static void begin(Line *l, const char *kind, int64_t step)
 {
-    l->len    = 0;
+    l->len = 0;
     l->bad[0] = 0;
     put(l, "{\"kind\":\"%s\",\"step\":%lld", kind, (long long)step);
 }
@@ -55,69 +57,112 @@ static void put_int(Line *l, const char *name, int64_t v)
     put(l, ",\"%s\":%lld", name, (long long)v);
 }
 
-static Status end(Metrics *m, Line *l, Err *err)
+// Write what waits. What is left after a failure begins where the file ends.
+static void flush(Metrics *m)
+{
+    size_t done = 0;
+    int error = 0;
+    while (done < m->wait_bytes && !error) {
+        const ssize_t n = write(m->fd, m->wait + done, m->wait_bytes - done);
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno != EINTR)
+            error = errno;
+    }
+    m->wait_bytes -= done;
+    memmove(m->wait, m->wait + done, m->wait_bytes);
+    if (error && !m->failing)
+        log_warn("write %s: %s; training goes on, the lines wait in memory", m->path,
+                 strerror(error));
+    m->failing = error != 0;
+}
+
+static void end(Metrics *m, Line *l)
 {
     ASSERT(m->fd >= 0, "%s is not open", m->path);
     if (l->bad[0]) put(l, ",\"nonfinite\":[%s]", l->bad);
     put(l, "}\n");
-    for (size_t done = 0; done < l->len;) {
-        const ssize_t n = write(m->fd, l->text + done, l->len - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return err_errno(err, errno, "write %s", m->path);
-        done += (size_t)n;
+    if (m->wait_bytes + l->len > WAIT_CAP) flush(m);
+    if (m->wait_bytes + l->len > WAIT_CAP) {
+        m->dropped++;
+        return;
     }
-    return ERR_NONE;
+    memcpy(m->wait + m->wait_bytes, l->text, l->len);
+    m->wait_bytes += l->len;
+    flush(m);
 }
 
-// The step a line belongs to, or -1: not a line of ours.
-static int64_t step_of(const char *line)
+// The number behind "name":, or `none`.
+static int64_t number_of(const char *line, const char *name, int64_t none)
 {
-    const char *at = strstr(line, "\"step\":");
-    if (line[0] != '{' || !at) return -1;
-    char           *stop;
-    const long long step = strtoll(at + 7, &stop, 10);
-    return stop == at + 7 ? -1 : step;
+    char key[32];
+    snprintf(key, sizeof key, "\"%s\":", name);
+    const char *const at = strstr(line, key);
+    if (!at) return none;
+    char *stop;
+    const long long v = strtoll(at + strlen(key), &stop, 10);
+    return stop == at + strlen(key) ? none : v;
 }
 
-// Bytes of the file that belong to steps <= from_step: up to the first line that does not.
-static size_t bytes_to_keep(char *text, size_t len, int64_t from_step)
+static bool belongs(const char *line, MetricsPoint from)
+{
+    const int64_t step = number_of(line, "step", -1);
+    if (line[0] != '{' || step < 0) return false; // not a line of ours
+    if (strstr(line, "\"skip\":true"))
+        return step <= from.step + 1 && number_of(line, "skipped", 0) <= from.skipped;
+    if (strstr(line, "\"kind\":\"eval\"") && step > from.last_eval) return false;
+    return step <= from.step;
+}
+
+// Bytes of the file that belong to the run up to `from`: up to the first line that does not.
+static size_t bytes_to_keep(char *text, size_t len, MetricsPoint from)
 {
     size_t keep = 0;
     while (keep < len) {
         char *eol = memchr(text + keep, '\n', len - keep);
         if (!eol) break;
-        *eol               = 0;
-        const int64_t step = step_of(text + keep);
-        if (step < 0 || step > from_step) break;
+        *eol = 0;
+        if (!belongs(text + keep, from)) break;
         keep = (size_t)(eol - text) + 1;
     }
     return keep;
 }
 
-Status metrics_open(Metrics *m, const char *path, int64_t from_step, Err *err)
+static Status open_at(Metrics *m, size_t keep, Err *err)
 {
-    Buf    old  = {0};
-    size_t keep = 0;
-    m->fd       = -1;
-    if (strlen(path) >= PATH_CAP) return err_set(err, ERR_USAGE, "path too long: %.60s...", path);
-    memcpy(m->path, path, strlen(path) + 1);
-    if (from_step > 0 && file_exists(path)) {
-        TRY(file_read(path, &old, err));
-        keep = bytes_to_keep(old.data, old.len, from_step);
-        buf_free(&old);
-    }
-    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) return err_errno(err, errno, "open %s", path);
+    const int fd = open(m->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) return err_errno(err, errno, "open %s", m->path);
     if (ftruncate(fd, (off_t)keep) != 0) {
         const int e = errno;
         close(fd);
-        return err_errno(err, e, "truncate %s", path);
+        return err_errno(err, e, "truncate %s", m->path);
+    }
+    m->wait = mem_alloc(WAIT_CAP);
+    if (!m->wait) {
+        close(fd);
+        return mem_err(err, WAIT_CAP, "lines of metrics");
     }
     m->fd = fd;
     return ERR_NONE;
 }
 
-Status metrics_step(Metrics *m, const MetricsRow *row, Err *err)
+Status metrics_open(Metrics *m, const char *path, MetricsPoint from, Err *err)
+{
+    size_t keep = 0;
+    *m = (Metrics){.fd = -1};
+    if (strlen(path) >= PATH_CAP) return err_set(err, ERR_USAGE, "path too long: %.60s...", path);
+    memcpy(m->path, path, strlen(path) + 1);
+    if (from.step > 0 && file_exists(path)) {
+        Buf old = {0};
+        const Status st = file_read(path, &old, err);
+        if (st == ERR_NONE) keep = bytes_to_keep(old.data, old.len, from);
+        buf_free(&old);
+        TRY(st);
+    }
+    return open_at(m, keep, err);
+}
+
+void metrics_step(Metrics *m, const MetricsRow *row)
 {
     Line l;
     begin(&l, "step", row->step);
@@ -131,10 +176,10 @@ Status metrics_step(Metrics *m, const MetricsRow *row, Err *err)
     put_int(&l, "targets", row->targets);
     put_int(&l, "skipped", row->skipped);
     if (row->skip) put(&l, ",\"skip\":true");
-    return end(m, &l, err);
+    end(m, &l);
 }
 
-Status metrics_eval(Metrics *m, const MetricsEval *row, Err *err)
+void metrics_eval(Metrics *m, const MetricsEval *row)
 {
     Line l;
     begin(&l, "eval", row->step);
@@ -143,10 +188,10 @@ Status metrics_eval(Metrics *m, const MetricsEval *row, Err *err)
     put_int(&l, "targets", row->targets);
     put_number(&l, "seconds", row->seconds, 9);
     if (row->best) put(&l, ",\"best\":true");
-    return end(m, &l, err);
+    end(m, &l);
 }
 
-Status metrics_note(Metrics *m, int64_t step, const char *text, Err *err)
+void metrics_note(Metrics *m, int64_t step, const char *text)
 {
     Line l;
     begin(&l, "note", step);
@@ -160,11 +205,18 @@ Status metrics_note(Metrics *m, int64_t step, const char *text, Err *err)
             put(&l, "%c", *s);
     }
     put(&l, "\"");
-    return end(m, &l, err);
+    end(m, &l);
 }
 
 void metrics_close(Metrics *m)
 {
-    if (m->fd >= 0) close(m->fd);
+    if (m->fd < 0) return;
+    flush(m);
+    int64_t lost = m->dropped;
+    for (size_t i = 0; i < m->wait_bytes; i++) lost += m->wait[i] == '\n';
+    if (lost) log_warn("%lld lines could not be written to %s", (long long)lost, m->path);
+    close(m->fd);
+    mem_free(m->wait);
+    m->wait = NULL;
     m->fd = -1;
 }

@@ -4,10 +4,13 @@
 //     {"kind":"eval","step":250,"split":"val","loss":1.9873462,"tokens":15360,"best":true}
 //     {"kind":"note","step":250,"text":"resumed from step-00000250"}
 //
-// Every line is flushed when it is written; a crash can cost the last line, never an older one.
-// A run that goes on from step S first cuts the file behind the last line that belongs to a step
-// <= S (what an interrupted run wrote beyond its checkpoint, a half line at the end), so that the
-// file reads as if the run had never stopped.
+// Every line is written at once; a crash can cost the last line, never an older one. Lines that
+// cannot be written (a full disk) wait in memory, 1 MiB of them, are tried again with each line
+// that comes, and are in the file in their order as soon as there is room: a warning tells of the
+// trouble, training goes on.
+// A run that goes on from a checkpoint first cuts the file behind the last line that belongs to it
+// (what an interrupted run wrote beyond it, a half line at the end), so that the file reads as if
+// the run had never stopped.
 //
 // Numbers have the digits that read back to the same f32 (the loss of an evaluation: f64). JSON has
 // no NaN or infinity: such a value is null, and "nonfinite":["loss", ...] names it.
@@ -20,40 +23,49 @@
 #include "engine/base/file.h"
 
 typedef struct Metrics {
-    int  fd; // -1: closed
+    int fd; // -1: closed
     char path[PATH_CAP];
+    char *wait; // lines that are not in the file yet; the first may be there by half
+    size_t wait_bytes;
+    int64_t dropped; // lines that found no room in `wait`
+    bool failing;    // the last write failed
 } Metrics;
+
+typedef struct MetricsPoint { // where a run goes on; all 0: a new run, nothing is kept
+    int64_t step;             // lines of later steps go
+    int64_t last_eval;        // evaluations of later steps go, too: they are made again
+    int64_t skipped;          // steps skipped so far: their lines stay
+} MetricsPoint;
 
 typedef struct MetricsRow { // one optimizer step
     int64_t step;           // counted from 1: the step that this row closes
-    double  loss;           // token mean over the step
-    double  lr;
-    double  grad_norm; // before clipping
-    double  seconds;   // this step took
-    double  tokens_per_second;
-    double  mfu;     // 0..1; < 0: not known, left out
+    double loss;            // token mean over the step
+    double lr;
+    double grad_norm; // before clipping
+    double seconds;   // this step took
+    double tokens_per_second;
+    double mfu;      // 0..1; < 0: not known, left out
     int64_t tokens;  // in the step
     int64_t targets; // of these, counted in the loss
     int64_t skipped; // steps skipped since the start because a number was not finite
-    bool    skip;    // this one was
+    bool skip;       // this one was
 } MetricsRow;
 
 typedef struct MetricsEval {
-    int64_t     step;
+    int64_t step;
     const char *split; // "val" or "train"
-    double      loss;
-    int64_t     targets; // counted in the loss
-    double      seconds;
-    bool        best; // the lowest validation loss so far
+    double loss;
+    int64_t targets; // counted in the loss
+    double seconds;
+    bool best; // the lowest validation loss so far
 } MetricsEval;
 
 LT_C_BEGIN
-// Open for append, created when absent. Lines of steps > from_step are cut off (from_step 0: a new
-// run; everything is cut).
-LT_MUST_CHECK Status metrics_open(Metrics *m, const char *path, int64_t from_step, Err *err);
-LT_MUST_CHECK Status metrics_step(Metrics *m, const MetricsRow *row, Err *err);
-LT_MUST_CHECK Status metrics_eval(Metrics *m, const MetricsEval *row, Err *err);
+// Open for append, created when absent; lines beyond `from` are cut off.
+LT_MUST_CHECK Status metrics_open(Metrics *m, const char *path, MetricsPoint from, Err *err);
+void metrics_step(Metrics *m, const MetricsRow *row);
+void metrics_eval(Metrics *m, const MetricsEval *row);
 // Anything worth keeping that is not a number: a resume, a skipped tensor, a stop.
-LT_MUST_CHECK Status metrics_note(Metrics *m, int64_t step, const char *text, Err *err);
-void                 metrics_close(Metrics *m); // also of a closed or zeroed-with-fd--1 one
+void metrics_note(Metrics *m, int64_t step, const char *text);
+void metrics_close(Metrics *m); // also of a closed or zeroed-with-fd--1 one
 LT_C_END

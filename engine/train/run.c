@@ -51,45 +51,94 @@ static Status evaluate(Run *r, bool *best, Err *err)
     progress_break();
     log_note("eval %" PRId64 " | loss %.4f | ppl %.2f%s", r->state.step, loss, exp(loss),
              *best ? " | best so far" : "");
-    return metrics_eval(&r->metrics,
-                        &(MetricsEval){.step = r->state.step,
-                                       .split = "val",
-                                       .loss = loss,
-                                       .targets = counted,
-                                       .seconds = clock_seconds() - start,
-                                       .best = *best},
-                        err);
+    metrics_eval(&r->metrics, &(MetricsEval){.step = r->state.step,
+                                             .split = "val",
+                                             .loss = loss,
+                                             .targets = counted,
+                                             .seconds = clock_seconds() - start,
+                                             .best = *best});
+    return ERR_NONE;
 }
 
-// A save that fails while training can go on is told and tried again when the next one is due.
-static Status save_failed(Run *r, const Err *problem, Err *err)
+// What became of the save that was started last. The best step is the best one that is saved: when
+// its save is lost, the one before it is the best again, and a later one may be.
+static void settled(Run *r, Status outcome)
 {
+    const RunSave p = r->pending;
+    r->pending.step = -1;
+    if (p.step < 0) return;
+    if (outcome == ERR_NONE) {
+        r->saved_step = p.step;
+        r->retry_at = 0;
+        if (p.best) r->kept = p;
+    } else if (p.best && r->state.best_step == p.step) {
+        r->state.best_step = r->kept.step;
+        r->state.best_loss = r->kept.loss;
+    }
+}
+
+static Status settle(Run *r, Err *problem)
+{
+    const Status st = run_saver_wait(&r->saver, problem);
+    settled(r, st);
+    return st;
+}
+
+static Status start_save(Run *r, bool best, Err *problem)
+{
+    bool again;
+    r->pending = (RunSave){.step = r->state.step, .best = best, .loss = r->state.best_loss};
+    Status st = run_folder_hold(&r->folder, r->o, &again, problem);
+    if (st == ERR_NONE && again) {
+        metrics_close(&r->metrics);
+        st = run_open_metrics(r, problem);
+    }
+    if (st == ERR_NONE) st = run_saver_save(&r->saver, &r->state, best, problem);
+    if (st != ERR_NONE) settled(r, st);
+    return st;
+}
+
+// Training goes on.
+static void save_failed(Run *r, const Err *problem)
+{
+    enum { RETRY_SECONDS = 60 };
+    r->retry_at = clock_seconds() + RETRY_SECONDS;
     progress_break();
     log_warn("a checkpoint could not be saved: %s", problem->text);
-    log_warn("training goes on; the next save is tried when it is due");
-    return metrics_note(&r->metrics, r->state.step, "a checkpoint could not be saved", err);
+    log_warn("training goes on; the next save is tried when it is due, or in a minute");
+    metrics_note(&r->metrics, r->state.step, "a checkpoint could not be saved");
 }
 
-static Status save(Run *r, bool best, Err *err)
+static void save(Run *r, bool best)
 {
     Err problem;
-    if (run_saver_wait(&r->saver, &problem) != ERR_NONE) // of the save before this one
-        TRY(save_failed(r, &problem, err));
-    if (run_saver_save(&r->saver, &r->state, best, &problem) != ERR_NONE)
-        return save_failed(r, &problem, err);
-    return ERR_NONE;
+    if (settle(r, &problem) != ERR_NONE) save_failed(r, &problem); // of the save before this one
+    if (start_save(r, best, &problem) != ERR_NONE) save_failed(r, &problem);
 }
 
 // The last save of this process must succeed: it is waited for, and made again if it was lost.
 static Status save_last(Run *r, Err *err)
 {
-    const int64_t step = r->state.step;
-    const Status before = run_saver_wait(&r->saver, NULL);
-    if (r->saver.last_step == step && before == ERR_NONE) return ERR_NONE;
-    const bool best = r->state.best_step == step;
-    TRY_CTX(run_saver_save(&r->saver, &r->state, best, err), err, "saving step %" PRId64, step);
-    TRY_CTX(run_saver_wait(&r->saver, err), err, "saving step %" PRId64, step);
-    return ERR_NONE;
+    const RunSave now = {.step = r->state.step,
+                         .best = r->state.best_step == r->state.step,
+                         .loss = r->state.best_loss};
+    const Status before = settle(r, NULL);
+    if (before == ERR_NONE && r->saved_step == now.step) return ERR_NONE;
+    if (now.best) {
+        r->state.best_step = now.step;
+        r->state.best_loss = now.loss;
+    }
+    Status st = start_save(r, now.best, err);
+    if (st == ERR_NONE) st = settle(r, err);
+    if (st == ERR_NONE) return ERR_NONE;
+    if (r->saved_step >= 0)
+        err_hint(err,
+                 "the newest save is of step %" PRId64 "; once the cause is gone, the same "
+                 "command goes on from there",
+                 r->saved_step);
+    else
+        err_hint(err, "no step of this run is saved");
+    return st;
 }
 
 static Status chores(Run *r, Err *err)
@@ -99,10 +148,10 @@ static Status chores(Run *r, Err *err)
     bool best = false;
     if (r->val && due(step, o->eval_interval, o->max_steps) && r->state.last_eval != step)
         TRY(evaluate(r, &best, err));
-    const bool saving = o->save_interval > 0 && step > 0;
-    if (saving &&
-        ((due(step, o->save_interval, o->max_steps) && r->saver.last_step != step) || best))
-        TRY(save(r, best, err));
+    if (o->save_interval == 0 || step == 0) return ERR_NONE;
+    const bool retry = r->retry_at > 0 && clock_seconds() >= r->retry_at;
+    const bool new_step = r->saver.last_step != step;
+    if (best || (new_step && (retry || due(step, o->save_interval, o->max_steps)))) save(r, best);
     return ERR_NONE;
 }
 
@@ -118,6 +167,7 @@ static Status stopped(Run *r, const char *why, Err *err)
     }
     if (r->state.step == 0)
         return err_set(err, ERR_STOPPED, "stopped by %s before the first step", why);
+    log_note("%s: saving step %" PRId64 ", then the end", why, r->state.step);
     TRY(save_last(r, err));
     const Status st =
         err_set(err, ERR_STOPPED, "stopped by %s at step %" PRId64 ", saved", why, r->state.step);
@@ -128,8 +178,9 @@ static Status stopped(Run *r, const char *why, Err *err)
 static Status diverged(Run *r, int64_t in_a_row, const TrainStep *last, Err *err)
 {
     char kept[128] = "no checkpoint was saved yet";
-    if (run_saver_wait(&r->saver, NULL) == ERR_NONE && r->saver.last_step >= 0)
-        snprintf(kept, sizeof kept, "step %" PRId64 " is saved and intact", r->saver.last_step);
+    if (settle(r, NULL) != ERR_NONE) log_warn("the newest checkpoint could not be saved");
+    if (r->saved_step >= 0)
+        snprintf(kept, sizeof kept, "step %" PRId64 " is saved and intact", r->saved_step);
     Status st;
     if (last->counted == 0) {
         st = err_set(err, ERR_DIVERGED, "%" PRId64 " steps in a row had no target that counts; %s",
@@ -144,7 +195,7 @@ static Status diverged(Run *r, int64_t in_a_row, const TrainStep *last, Err *err
     return st;
 }
 
-static Status report(Run *r, const TrainStep *s, double took, Pace *pace, Err *err)
+static void report(Run *r, const TrainStep *s, double took, Pace *pace)
 {
     const Options *o = r->o;
     const TrainPlan *p = &r->trainer.plan;
@@ -173,19 +224,17 @@ static Status report(Run *r, const TrainStep *s, double took, Pace *pace, Err *e
             log_warn("step %" PRId64 " skipped: %s", step,
                      s->counted ? "the loss is not finite" : "no target in it is counted");
     }
-    return metrics_step(&r->metrics,
-                        &(MetricsRow){.step = step,
-                                      .loss = s->loss,
-                                      .lr = s->lr,
-                                      .grad_norm = s->grad_norm,
-                                      .seconds = took,
-                                      .tokens_per_second = (double)p->tokens_a_step / took,
-                                      .mfu = products / took,
-                                      .tokens = p->tokens_a_step,
-                                      .targets = s->counted,
-                                      .skipped = r->trainer.skipped,
-                                      .skip = s->skipped},
-                        err);
+    metrics_step(&r->metrics, &(MetricsRow){.step = step,
+                                            .loss = s->loss,
+                                            .lr = s->lr,
+                                            .grad_norm = s->grad_norm,
+                                            .seconds = took,
+                                            .tokens_per_second = (double)p->tokens_a_step / took,
+                                            .mfu = products / took,
+                                            .tokens = p->tokens_a_step,
+                                            .targets = s->counted,
+                                            .skipped = r->trainer.skipped,
+                                            .skip = s->skipped});
 }
 
 static Status one_step(Run *r, Pace *pace, int64_t *bad_in_a_row, Err *err)
@@ -200,7 +249,7 @@ static Status one_step(Run *r, Pace *pace, int64_t *bad_in_a_row, Err *err)
     r->state.skipped = r->trainer.skipped;
     if (!s.skipped) r->state.tokens += r->trainer.plan.tokens_a_step;
     r->state.seconds = seconds_so_far(pace);
-    TRY(report(r, &s, clock_seconds() - start, pace, err));
+    report(r, &s, clock_seconds() - start, pace);
     *bad_in_a_row = s.skipped ? *bad_in_a_row + 1 : 0;
     if (*bad_in_a_row >= r->o->max_bad_steps) return diverged(r, *bad_in_a_row, &s, err);
     return ERR_NONE;
@@ -228,11 +277,12 @@ static Status loop(Run *r, Err *err)
     if (o->save_interval == 0) log_warn("nothing was saved: save_interval = 0 turns saving off");
     char took[32];
     progress_duration(r->state.seconds, took);
+    const char *s = r->state.step == 1 ? "" : "s";
     if (isfinite(r->state.best_loss))
-        log_note("done: %" PRId64 " steps in %s, best validation loss %.4f at step %" PRId64,
-                 r->state.step, took, r->state.best_loss, r->state.best_step);
+        log_note("done: %" PRId64 " step%s in %s, best validation loss %.4f at step %" PRId64,
+                 r->state.step, s, took, r->state.best_loss, r->state.best_step);
     else
-        log_note("done: %" PRId64 " steps in %s", r->state.step, took);
+        log_note("done: %" PRId64 " step%s in %s", r->state.step, s, took);
     return ERR_NONE;
 }
 

@@ -226,20 +226,13 @@ static Status announce(Run *r, Err *err)
     return ERR_NONE;
 }
 
-static Status write_config(const Run *r, const char *path, Err *err)
-{
-    Buf b = {0};
-    Status st = options_text(r->o, C_TRAIN, &b, err);
-    if (st == ERR_NONE) st = file_replace(path, b.data, b.len, err);
-    buf_free(&b);
-    return st;
-}
-
 // Going on from an older step gives up what came after it.
 static Status set_newer_steps_aside(const Run *r, Err *err)
 {
     int n = 0;
-    if (r->resumed_from[0]) TRY(ckpt_set_aside(r->o->run, r->state.step, &n, err));
+    if (!r->resumed_from[0]) return ERR_NONE;
+    TRY(ckpt_set_aside(r->o->run, r->state.step, r->o->keep, &n, err));
+    TRY(ckpt_restore_best(r->o->run, r->state.best_step, err));
     if (n)
         log_note("%d newer step%s set aside (%s/checkpoints/aside-*)", n, n == 1 ? "" : "s",
                  r->o->run);
@@ -286,8 +279,9 @@ static Status find_start(Run *r, bool exists, Err *err)
         TRY(path_join(run, o->run, "checkpoints", err));
         TRY(path_join(named, run, o->resume, err));
         TRY(ckpt_find(here ? named : o->resume, NULL, r->resumed_from, &step, err));
-        TRY(path_join(run, r->resumed_from, "../..", err));
-        const bool ours = step >= 0 && ckpt_has_trainer(r->resumed_from) && file_same(run, o->run);
+        TRY(path_join(named, run, path_base(r->resumed_from), err));
+        const bool ours =
+            step >= 0 && ckpt_has_trainer(r->resumed_from) && file_same(named, r->resumed_from);
         return ours ? ERR_NONE : not_of_this_run(o, err);
     }
     if (exists) {
@@ -327,24 +321,44 @@ static Status not_past_the_end(const Run *r, Err *err)
                    r->o->run, step);
 }
 
+static Status take_folder(Run *r, const char *config_path, bool exists, Err *err)
+{
+    const Options *o = r->o;
+    TRY(run_folder_open(&r->folder, o->run, err));
+    if (file_exists(config_path) != exists) { // while we looked
+        const Status st = err_set(err, ERR_USAGE, "another process %s the run %s a moment ago",
+                                  exists ? "removed" : "made", o->run);
+        err_hint(err, "try again");
+        return st;
+    }
+    if (exists) TRY(ckpt_clean(o->run, err));
+    return ERR_NONE;
+}
+
+// From here on it is a run, whatever happens.
+static Status make_run(Run *r, Err *err)
+{
+    TRY(run_folder_config(&r->folder, r->o, err));
+    // A run that cannot save is refused now, not after hours of training.
+    if (r->o->save_interval > 0)
+        TRY_CTX(ckpt_prepare(r->o->run, err), err, "making room for checkpoints");
+    r->pending.step = -1;
+    r->saved_step = r->resumed_from[0] ? r->state.step : -1;
+    r->kept = (RunSave){.step = r->state.best_step, .loss = r->state.best_loss};
+    return run_open_metrics(r, err);
+}
+
 static Status open_all(Run *r, Err *err)
 {
     Options *o = r->o;
-    char config_path[PATH_CAP], lock_path[PATH_CAP], metrics_path[PATH_CAP];
+    char config_path[PATH_CAP];
     bool exists;
     TRY(path_join(config_path, o->run, "config.ini", err));
-    TRY(path_join(lock_path, o->run, "lock", err));
-    TRY(path_join(metrics_path, o->run, "metrics.jsonl", err));
     TRY(find_run(r, config_path, &exists, err));
     if (!o->data[0]) return err_set(err, ERR_USAGE, "train needs --data=DIR");
     TRY(open_kernels(r, err));
     TRY(open_data(r, err));
-
-    const bool there = file_exists(o->run);
-    TRY(file_mkdirs(o->run, err));
-    r->made = !there;
-    TRY_CTX(file_lock(&r->lock, lock_path, err), err, "opening the run %s", o->run);
-    if (exists) TRY(ckpt_clean(o->run, err));
+    TRY(take_folder(r, config_path, exists, err));
     TRY(find_start(r, exists, err));
     TRY(find_init(r, err));
 
@@ -363,34 +377,28 @@ static Status open_all(Run *r, Err *err)
     TRY(run_saver_open(&r->saver, &r->trainer, o->run, r->info.tokenizer_dir, end_token_of(r),
                        o->keep, o->keep_every, err));
     if (r->resumed_from[0]) r->saver.last_step = r->state.step;
-    TRY(write_config(r, config_path, err));
-    r->made = false; // from here on it is a run, whatever happens
-    TRY(metrics_open(&r->metrics, metrics_path, r->state.step, err));
+    TRY(make_run(r, err));
     return announce(r, err);
 }
 
-// A folder made for a run that was refused holds nothing but its lock. Whatever else it holds
-// stays.
-static void remove_refused(const char *run)
+Status run_open_metrics(Run *r, Err *err)
 {
-    char lock[PATH_CAP];
-    FileList left;
-    if (path_join(lock, run, "lock", NULL) != ERR_NONE || file_remove(lock, NULL) != ERR_NONE ||
-        file_list(run, &left, NULL) != ERR_NONE)
-        return;
-    if (left.n == 0 && file_remove_tree(run, NULL) != ERR_NONE)
-        log_warn("%s could not be removed", run);
-    file_list_free(&left);
+    char path[PATH_CAP];
+    TRY(path_join(path, r->o->run, "metrics.jsonl", err));
+    return metrics_open(&r->metrics, path,
+                        (MetricsPoint){.step = r->state.step,
+                                       .last_eval = r->state.last_eval,
+                                       .skipped = r->state.skipped},
+                        err);
 }
 
 Status run_open(Run *r, Options *o, Err *err)
 {
-    *r = (Run){.o = o, .lock = {.fd = -1}, .metrics = {.fd = -1}, .opened = clock_seconds()};
+    *r = (Run){
+        .o = o, .folder = {.lock = {.fd = -1}}, .metrics = {.fd = -1}, .opened = clock_seconds()};
     if (!o->run[0]) return err_set(err, ERR_USAGE, "train needs --run=DIR");
     const Status st = open_all(r, err);
-    if (st == ERR_NONE) return st;
-    run_close(r);
-    if (r->made) remove_refused(o->run);
+    if (st != ERR_NONE) run_close(r);
     return st;
 }
 
@@ -401,6 +409,6 @@ void run_close(Run *r)
     stream_close(r->train);
     stream_close(r->val);
     metrics_close(&r->metrics);
-    file_unlock(&r->lock);
+    run_folder_close(&r->folder);
     r->train = r->val = NULL;
 }

@@ -2,15 +2,21 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "engine/base/file.h"
 #include "engine/model/backend.h"
 #include "engine/report/metrics.h"
+#include "engine/train/run_folder.h"
 #include "engine/train/run_state.h"
 #include "engine/train/train_setup.h"
 
+typedef struct RunSave { // a save that was started
+    int64_t step;        // -1: none
+    bool best;
+    double loss; // of that best
+} RunSave;
+
 typedef struct Run {
     Options *o; // borrowed
-    FileLock lock;
+    RunFolder folder;
     Backend backend;
     Stream *train, *val; // val NULL: no evaluation
     StreamInfo info;     // of the training split
@@ -18,10 +24,13 @@ typedef struct Run {
     Trainer trainer;
     RunState state;
     RunSaver saver;
+    RunSave pending;    // its outcome is not known yet
+    RunSave kept;       // the best step that is saved
+    int64_t saved_step; // the newest that is saved, -1: none
+    double retry_at;    // clock at which a lost save is tried again, 0: none was lost
     Metrics metrics;
     char resumed_from[PATH_CAP]; // "" for a run that starts
     char init_dir[PATH_CAP];     // the model folder that init_from names; "" for none
-    bool made;                   // the run's folder was made by us and holds no run yet
     double opened;               // clock at the start of the process's work, for max_seconds
     double peak;                 // FLOP/s: the MFU's denominator
 } Run;
@@ -29,4 +38,6 @@ typedef struct Run {
 LT_C_BEGIN
 LT_MUST_CHECK Status run_open(Run *r, Options *o, Err *err); // closes what it opened on failure
 void run_close(Run *r);
+// Lines of steps that the state does not have are cut.
+LT_MUST_CHECK Status run_open_metrics(Run *r, Err *err);
 LT_C_END

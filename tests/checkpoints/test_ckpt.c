@@ -272,10 +272,10 @@ static void going_back_sets_newer_steps_aside(void **state)
         r.save.best = step == 30;
         save_step(&r, step);
     }
-    assert_int_equal(ckpt_set_aside(r.dir, 40, &n, &err), ERR_NONE);
+    assert_int_equal(ckpt_set_aside(r.dir, 40, 0, &n, &err), ERR_NONE);
     assert_int_equal(n, 0);
     assert_steps(&r, "10 20 30 40 best=30");
-    assert_int_equal(ckpt_set_aside(r.dir, 20, &n, &err), ERR_NONE);
+    assert_int_equal(ckpt_set_aside(r.dir, 20, 0, &n, &err), ERR_NONE);
     assert_int_equal(n, 2);
     assert_int_equal(ckpt_newest(r.dir, dir, &step, &found, &err), ERR_NONE);
     assert_true(found && step == 20);
@@ -283,6 +283,76 @@ static void going_back_sets_newer_steps_aside(void **state)
     assert_int_equal(ckpt_verify(path, true, &err), ERR_NONE); // given up, not lost
     snprintf(path, sizeof path, "%.3000s/checkpoints/best", r.dir);
     assert_false(file_exists(path));
+    run_close(&r);
+}
+
+static bool is_aside(const Run *r, int64_t step)
+{
+    char path[PATH_CAP];
+    snprintf(path, sizeof path, "%.3000s/checkpoints/aside-step-%08d", r->dir, (int)step);
+    return ckpt_verify(path, true, NULL) == ERR_NONE;
+}
+
+static void given_up_steps_are_bounded_like_steps(void **state)
+{
+    (void)state;
+    Run r;
+    Err err;
+    int n;
+    run_open(&r);
+    r.save.keep = 0;
+    for (int64_t step = 10; step <= 60; step += 10) {
+        r.save.best = step == 30;
+        save_step(&r, step);
+    }
+    r.save.best = false;
+    // 30 is the best, 50 and 60 are the newest two; 40 goes.
+    assert_int_equal(ckpt_set_aside(r.dir, 20, 2, &n, &err), ERR_NONE);
+    assert_int_equal(n, 4);
+    assert_true(is_aside(&r, 30) && !is_aside(&r, 40) && is_aside(&r, 50) && is_aside(&r, 60));
+    // Nothing newer: nothing is given up, nothing goes.
+    assert_int_equal(ckpt_set_aside(r.dir, 20, 2, &n, &err), ERR_NONE);
+    assert_true(n == 0 && is_aside(&r, 30) && is_aside(&r, 50) && is_aside(&r, 60));
+    // The next time, those of the time before go, though their numbers are higher.
+    save_step(&r, 25);
+    assert_int_equal(ckpt_set_aside(r.dir, 20, 2, &n, &err), ERR_NONE);
+    assert_true(n == 1 && is_aside(&r, 25) && !is_aside(&r, 50) && !is_aside(&r, 60));
+    assert_steps(&r, "10 20");
+    run_close(&r);
+}
+
+static void best_is_what_was_best_at_the_step_gone_back_to(void **state)
+{
+    (void)state;
+    Run r;
+    Err err;
+    int n;
+    run_open(&r);
+    r.save.keep = 0;
+    for (int64_t step = 10; step <= 40; step += 10) {
+        r.save.best = step == 10 || step == 30;
+        save_step(&r, step);
+    }
+    assert_int_equal(ckpt_set_aside(r.dir, 20, 0, &n, &err), ERR_NONE);
+    assert_steps(&r, "10 20");
+    assert_int_equal(ckpt_restore_best(r.dir, 10, &err), ERR_NONE);
+    assert_steps(&r, "10 20 best=10");
+    assert_int_equal(ckpt_restore_best(r.dir, 15, &err), ERR_NONE); // gone: nothing to point at
+    assert_int_equal(ckpt_restore_best(r.dir, -1, &err), ERR_NONE);
+    assert_steps(&r, "10 20 best=10");
+    run_close(&r);
+}
+
+static void a_run_folder_that_is_gone_does_not_come_back_by_a_save(void **state)
+{
+    (void)state;
+    Run r;
+    Err err;
+    run_open(&r);
+    assert_int_equal(file_remove_tree(r.dir, NULL), ERR_NONE);
+    assert_int_equal(ckpt_save(&r.save, &err), ERR_IO);
+    assert_non_null(strstr(err.text, r.dir));
+    assert_false(file_exists(r.dir));
     run_close(&r);
 }
 
@@ -577,6 +647,9 @@ int main(void)
         cmocka_unit_test(names_resolve_as_a_user_means_them),
         cmocka_unit_test(old_steps_are_pruned_and_the_rest_is_kept),
         cmocka_unit_test(going_back_sets_newer_steps_aside),
+        cmocka_unit_test(given_up_steps_are_bounded_like_steps),
+        cmocka_unit_test(best_is_what_was_best_at_the_step_gone_back_to),
+        cmocka_unit_test(a_run_folder_that_is_gone_does_not_come_back_by_a_save),
         cmocka_unit_test(a_damaged_best_line_stops_pruning_not_training),
         cmocka_unit_test(damage_falls_back_with_a_warning),
         cmocka_unit_test(a_manifest_is_read_to_the_letter),

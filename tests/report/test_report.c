@@ -11,10 +11,12 @@
 #include <jansson.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
@@ -52,17 +54,23 @@ static MetricsRow row_of(int64_t step)
                         .targets = 250};
 }
 
+// A checkpoint of that step, after its evaluation.
+static MetricsPoint point(int64_t step)
+{
+    return (MetricsPoint){.step = step, .last_eval = step};
+}
+
 // Write steps from+1 .. to, an evaluation at each even one.
 static void write_steps(int64_t from, int64_t to)
 {
     Metrics m;
-    assert_int_equal(metrics_open(&m, path, from, NULL), ERR_NONE);
+    assert_int_equal(metrics_open(&m, path, point(from), NULL), ERR_NONE);
     for (int64_t i = from + 1; i <= to; i++) {
         const MetricsRow row = row_of(i);
         const MetricsEval ev = {
             .step = i, .split = "val", .loss = 1.0 / (double)i, .targets = 8, .best = true};
-        assert_int_equal(metrics_step(&m, &row, NULL), ERR_NONE);
-        if (i % 2 == 0) assert_int_equal(metrics_eval(&m, &ev, NULL), ERR_NONE);
+        metrics_step(&m, &row);
+        if (i % 2 == 0) metrics_eval(&m, &ev);
     }
     metrics_close(&m);
     metrics_close(&m);
@@ -118,8 +126,8 @@ static void numbers_read_back_to_the_same_f32(void **state)
         Metrics m;
         MetricsRow row = row_of(1);
         row.loss = (double)values[i];
-        assert_int_equal(metrics_open(&m, path, 0, NULL), ERR_NONE);
-        assert_int_equal(metrics_step(&m, &row, NULL), ERR_NONE);
+        assert_int_equal(metrics_open(&m, path, point(0), NULL), ERR_NONE);
+        metrics_step(&m, &row);
         metrics_close(&m);
         json_t *j = last_line();
         assert_true((float)json_number_value(json_object_get(j, "loss")) == values[i]);
@@ -138,8 +146,8 @@ static void what_is_not_finite_is_null_and_named(void **state)
     row.grad_norm = INFINITY;
     row.skip = true;
     row.skipped = 4;
-    assert_int_equal(metrics_open(&m, path, 0, NULL), ERR_NONE);
-    assert_int_equal(metrics_step(&m, &row, NULL), ERR_NONE);
+    assert_int_equal(metrics_open(&m, path, point(0), NULL), ERR_NONE);
+    metrics_step(&m, &row);
     metrics_close(&m);
     json_t *j = last_line();
     assert_true(json_is_null(json_object_get(j, "loss")));
@@ -158,8 +166,8 @@ static void notes_are_escaped_and_bounded(void **state)
     Metrics m;
     memset(text + strlen(text), 'x', sizeof text - strlen(text) - 1);
     text[sizeof text - 1] = 0;
-    assert_int_equal(metrics_open(&m, path, 0, NULL), ERR_NONE);
-    assert_int_equal(metrics_note(&m, 5, text, NULL), ERR_NONE);
+    assert_int_equal(metrics_open(&m, path, point(0), NULL), ERR_NONE);
+    metrics_note(&m, 5, text);
     metrics_close(&m);
     json_t *j = last_line();
     const char *got = json_string_value(json_object_get(j, "text"));
@@ -167,26 +175,110 @@ static void notes_are_escaped_and_bounded(void **state)
     json_decref(j);
 }
 
-static void a_full_disk_or_missing_folder_is_an_error(void **state)
+static void a_missing_folder_or_a_device_is_an_error(void **state)
 {
     (void)state;
     Metrics m;
     Err err;
-    const MetricsRow row = row_of(1);
-    assert_int_equal(metrics_open(&m, "/nonexistent/m.jsonl", 0, &err), ERR_IO);
+    assert_int_equal(metrics_open(&m, "/nonexistent/m.jsonl", point(0), &err), ERR_IO);
     assert_non_null(strstr(err.text, "/nonexistent/m.jsonl"));
     metrics_close(&m);
     if (access("/dev/full", W_OK) != 0) skip();
-    assert_int_equal(metrics_open(&m, path, 0, NULL), ERR_NONE);
-    metrics_close(&m);
     assert_int_equal(file_remove(path, NULL), ERR_NONE);
     assert_int_equal(symlink("/dev/full", path), 0);
-    // A device cannot be truncated; either way a Status says so and nothing is lost in silence.
-    Status s = metrics_open(&m, path, 0, &err);
-    if (s == ERR_NONE) s = metrics_step(&m, &row, &err);
-    assert_int_equal(s, ERR_IO);
+    assert_int_equal(metrics_open(&m, path, point(0), &err), ERR_IO);
     metrics_close(&m);
     assert_int_equal(file_remove(path, NULL), ERR_NONE);
+}
+
+static void limit_file_size(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void lines_wait_while_there_is_no_room_and_keep_their_order(void **state)
+{
+    (void)state;
+    write_steps(0, 100);
+    Buf straight = read_all();
+    Metrics m;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(metrics_open(&m, path, point(0), NULL), ERR_NONE);
+    limit_file_size(1000); // in the middle of a line
+    for (int64_t i = 1; i <= 100; i++) {
+        const MetricsRow row = row_of(i);
+        const MetricsEval ev = {
+            .step = i, .split = "val", .loss = 1.0 / (double)i, .targets = 8, .best = true};
+        if (i == 80) limit_file_size(RLIM_INFINITY);
+        metrics_step(&m, &row);
+        if (i % 2 == 0) metrics_eval(&m, &ev);
+    }
+    metrics_close(&m);
+    Buf late = read_all();
+    assert_int_equal(late.len, straight.len);
+    assert_memory_equal(late.data, straight.data, straight.len);
+    buf_free(&late);
+    buf_free(&straight);
+}
+
+static void what_waits_is_bounded(void **state)
+{
+    (void)state;
+    Metrics m;
+    assert_int_equal(metrics_open(&m, path, point(0), NULL), ERR_NONE);
+    limit_file_size(0);
+    for (int64_t i = 1; i <= 20000; i++) {
+        const MetricsRow row = row_of(i);
+        metrics_step(&m, &row);
+    }
+    assert_in_range(m.wait_bytes, 1000000, 1 << 20);
+    assert_true(m.dropped > 0);
+    limit_file_size(RLIM_INFINITY);
+    metrics_close(&m);
+    Buf b = read_all();
+    assert_true(b.len > 1000000 && b.data[b.len - 1] == '\n'); // whole lines
+    buf_free(&b);
+}
+
+static void an_evaluation_that_is_made_again_stands_once(void **state)
+{
+    (void)state;
+    write_steps(0, 6); // its last line is the evaluation of step 6
+    Buf straight = read_all();
+    Metrics m;
+    // The checkpoint of step 6 was saved before that evaluation.
+    assert_int_equal(metrics_open(&m, path, (MetricsPoint){.step = 6, .last_eval = 4}, NULL),
+                     ERR_NONE);
+    const MetricsEval ev = {.step = 6, .split = "val", .loss = 1.0 / 6, .targets = 8, .best = true};
+    metrics_eval(&m, &ev);
+    metrics_close(&m);
+    Buf again = read_all();
+    assert_int_equal(again.len, straight.len);
+    assert_memory_equal(again.data, straight.data, straight.len);
+    buf_free(&again);
+    buf_free(&straight);
+}
+
+static void skipped_steps_of_the_checkpoint_stay(void **state)
+{
+    (void)state;
+    write_steps(0, 3);
+    Metrics m;
+    assert_int_equal(metrics_open(&m, path, point(3), NULL), ERR_NONE);
+    MetricsRow row = row_of(4); // tried twice, not done
+    row.skip = true;
+    for (row.skipped = 1; row.skipped <= 2; row.skipped++) metrics_step(&m, &row);
+    metrics_close(&m);
+    const MetricsPoint at = {.step = 3, .last_eval = 2, .skipped = 1};
+    assert_int_equal(metrics_open(&m, path, at, NULL), ERR_NONE);
+    metrics_close(&m);
+    json_t *j = last_line();
+    assert_int_equal(json_integer_value(json_object_get(j, "step")), 4);
+    assert_int_equal(json_integer_value(json_object_get(j, "skipped")), 1);
+    json_decref(j);
 }
 
 static void progress_line_text(void **state)
@@ -370,7 +462,11 @@ int main(void)
         cmocka_unit_test(numbers_read_back_to_the_same_f32),
         cmocka_unit_test(what_is_not_finite_is_null_and_named),
         cmocka_unit_test(notes_are_escaped_and_bounded),
-        cmocka_unit_test(a_full_disk_or_missing_folder_is_an_error),
+        cmocka_unit_test(a_missing_folder_or_a_device_is_an_error),
+        cmocka_unit_test(lines_wait_while_there_is_no_room_and_keep_their_order),
+        cmocka_unit_test(what_waits_is_bounded),
+        cmocka_unit_test(an_evaluation_that_is_made_again_stands_once),
+        cmocka_unit_test(skipped_steps_of_the_checkpoint_stay),
         cmocka_unit_test(progress_line_text),
         cmocka_unit_test(numbers_for_people),
         cmocka_unit_test(text_of_other_work),
