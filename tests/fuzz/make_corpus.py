@@ -107,6 +107,40 @@ def config_seeds():
     yield "array", b"[1,2]"
 
 
+def model_folder(dtype="F32", size=4, prefix="transformer.", config=None, head=False, drop=(), value=1):
+    """One layer, width 2, three tokens, two positions."""
+    whole = {**CONFIG, "n_layer": 1, "n_head": 1, "n_embd": 2, "n_positions": 2, "n_ctx": 2, "vocab_size": 3,
+             "bos_token_id": 2, "eos_token_id": 2, **(config or {})}
+    shapes = {"wte.weight": [3, 2], "wpe.weight": [2, 2]}
+    for name, shape in (("ln_1", [2]), ("attn.c_attn", [2, 6]), ("attn.c_proj", [2, 2]), ("ln_2", [2]),
+                        ("mlp.c_fc", [2, 8]), ("mlp.c_proj", [8, 2])):
+        shapes[f"h.0.{name}.weight"], shapes[f"h.0.{name}.bias"] = shape, shape[-1:]
+    shapes["ln_f.weight"], shapes["ln_f.bias"] = [2], [2]
+    header, at = {}, 0
+    for name, shape in {**{prefix + k: v for k, v in shapes.items()}, **({"lm_head.weight": [3, 2]} if head else {})}.items():
+        if any(d in name for d in drop):
+            continue
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        header[name] = entry(dtype, shape, at, at + size * count)
+        at += size * count
+    return parts(dumps(whole), safetensors(header, bytes(value * i % 63 for i in range(at))))
+
+
+def model_folder_seeds():
+    yield "f32", model_folder()
+    yield "bf16", model_folder("BF16", 2)
+    yield "f16-bare", model_folder("F16", 2, prefix="")
+    yield "untied", model_folder(config={"tie_word_embeddings": False}, head=True)
+    yield "tied-other-head", model_folder(head=True)
+    yield "tied-same-head", model_folder(head=True, value=0)
+    yield "no-bias", model_folder(config={"bias": False}, drop=("c_attn.bias", "c_proj.bias", "c_fc.bias", "ln_1.bias",
+                                                               "ln_2.bias", "ln_f.bias"))
+    yield "missing", model_folder(drop=("ln_f.weight",))
+    yield "more-layers", model_folder(config={"n_layer": 2})
+    yield "other-width", model_folder(config={"n_embd": 4})
+    yield "integers", model_folder("I32", 4)
+
+
 # Tokenizers.
 
 def byte_chars():
@@ -381,6 +415,7 @@ def trainer_seeds():
 
 TARGETS = {
     "safetensors": safetensors_seeds, "index_json": index_seeds, "config_json": config_seeds,
+    "model_folder": model_folder_seeds,
     "tokenizer_json": tokenizer_seeds, "vocab_merges": vocab_seeds, "tiktoken": tiktoken_seeds,
     "shard": shard_seeds, "mmididx": mmididx_seeds, "data_folder": data_folder_seeds, "text": text_seeds,
     "options": options_seeds, "manifest": manifest_seeds, "trainer_json": trainer_seeds}
