@@ -201,6 +201,9 @@ def tokenizer_seeds():
         {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]}
     yield "split", tokenizer(pre_tokenizer=split)
     yield "added", tokenizer(added_tokens=added((n, "<|endoftext|>", True), (n + 1, "the", False), (n + 2, "<s>", True)))
+    around = added((n, "<mask>", True), (n + 1, "<|im_start|>", True), (n + 2, "\n\n", False), (n + 3, "xyz \u4e2d", False))
+    around[0]["lstrip"] = True
+    yield "added-around", tokenizer(added_tokens=around)
     yield "added-in-vocab", tokenizer(added_tokens=added((256, "th", False), (257, "the", True)))
     yield "added-as-bytes", tokenizer(added_tokens=added((258, SPACE + "the", True)))
     yield "id-far", tokenizer(added_tokens=added((1 << 20, "<s>", True)))
