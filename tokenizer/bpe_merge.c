@@ -2,10 +2,22 @@
 // of equals, until no pair can merge.
 //
 // Short pieces: an array, scanned for its minimum before each merge. Nothing beats it up to some
-// dozens of symbols. Long ones (a megabyte of spaces is one piece): a linked list of symbols in
-// arrays, and a heap of (priority, position); each merge touches two neighbours, so the whole costs
-// O(n log n). A heap entry is stale when its position died or its pair changed; it is dropped when
-// it surfaces.
+// dozens of symbols. Long ones: a linked list of symbols in arrays, and a heap of (priority,
+// position); each merge touches two neighbours, so the whole costs O(n log n). A heap entry is stale
+// when its position died or its pair changed; it is dropped when it surfaces.
+//
+// Very long ones (a megabyte of spaces is one piece) are merged window by window, so that the list
+// and the heap stay in the processor's cache and the time grows with n alone:
+//
+//     window 1   a b c d e f g          the last tokens of a window may be other ones than those of
+//     window 2           e' f' ...      the whole; they are dropped and the next window starts there
+//
+// This is exact when e' == e. For a list of tokens is what its bytes merge to if and only if each
+// two neighbours are what the bytes of these two merge to: while no merge has crossed the boundary
+// of two tokens, the text of two neighbours goes through the same merges as it would alone, and
+// alone no merge crosses. Both windows have only such neighbours, and (d, e) is from the first. When
+// e' is another token, or hardly anything of a window can be kept, all is done again with windows
+// twice as long; in the end one window holds the piece.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/assert.h"
@@ -14,7 +26,11 @@
 
 #include <string.h>
 
-enum { SHORT = 48 };
+enum {
+    SHORT = 48,
+    WINDOW = 4096, // bytes
+    DROPPED = 16   // the last 1/16 of a window is not kept
+};
 
 typedef struct Part {
     int32_t id;
@@ -37,7 +53,7 @@ void bpe_scratch_free(BpeScratch *s)
 {
     mem_free(s->node);
     mem_free(s->heap);
-    *s = (BpeScratch){0};
+    *s = (BpeScratch){.steps = s->steps};
 }
 
 LT_INLINE void part_pair(const Tokenizer *t, Part *p, const Part *next)
@@ -118,8 +134,8 @@ LT_INLINE bool node_pair(const Tokenizer *t, Node *node, int32_t at)
     return m != NULL;
 }
 
-static Status merge_long(const Tokenizer *t, const uint8_t *bytes, int64_t n, BpeScratch *s,
-                         TokenIds *out, Err *err)
+static Status merge_window(const Tokenizer *t, const uint8_t *bytes, int64_t n, BpeScratch *s,
+                           TokenIds *out, Err *err)
 {
     // Each merge takes one entry out and puts at most two in, and there are fewer than n merges.
     const int64_t heap_cap = 2 * n;
@@ -158,6 +174,7 @@ static Status merge_long(const Tokenizer *t, const uint8_t *bytes, int64_t n, Bp
         const HeapEntry e = heap[0];
         heap[0] = heap[--heap_n];
         if (heap_n > 1) sift_down(heap, heap_n, 0);
+        s->steps++;
         Node *const a = &node[e.at];
         if (a->id < 0 || a->priority != e.priority) continue;
         const int32_t gone = a->next;
@@ -177,12 +194,49 @@ static Status merge_long(const Tokenizer *t, const uint8_t *bytes, int64_t n, Bp
     return ERR_NONE;
 }
 
+// Of the tokens from out->id[first] on, that n bytes merged to, keeps those of about the first
+// `want` bytes. Returns the bytes kept; 0 when that is less than half.
+static int64_t keep(const Tokenizer *t, TokenIds *out, int64_t first, int64_t n, int64_t want)
+{
+    int64_t last = out->n, left = n;
+    while (last > first && left > want) left -= t->token[out->id[--last]].bytes;
+    if (left < n / 2) return 0;
+    out->n = last;
+    return left;
+}
+
+// All of the piece in windows of `window` bytes; *joined == false when these do not fit together.
+static Status merge_windows(const Tokenizer *t, const uint8_t *bytes, int64_t n, int64_t window,
+                            BpeScratch *s, TokenIds *out, bool *joined, Err *err)
+{
+    int32_t expected = -1; // the token at the start of the window, as the last one had it
+    *joined = false;
+    for (int64_t at = 0;;) {
+        const int64_t first = out->n, w = LT_MIN(window, n - at);
+        TRY(merge_window(t, bytes + at, w, s, out, err));
+        if (expected >= 0 && out->id[first] != expected) return ERR_NONE;
+        if (at + w == n) break;
+        const int64_t kept = keep(t, out, first, w, w - w / DROPPED);
+        if (kept == 0) return ERR_NONE;
+        expected = out->id[out->n];
+        at += kept;
+    }
+    *joined = true;
+    return ERR_NONE;
+}
+
 Status bpe_merge(const Tokenizer *t, const uint8_t *bytes, int64_t n, BpeScratch *s, TokenIds *out,
                  Err *err)
 {
     if (n <= SHORT) return merge_short(t, bytes, (int)n, out, err);
-    if (n > WORD_MAX)
-        return err_set(err, ERR_UNSUPPORTED, "a piece of %lld bytes without a place to cut it",
-                       (long long)n);
-    return merge_long(t, bytes, n, s, out, err);
+    const int64_t first = out->n;
+    bool joined = false;
+    for (int64_t window = WINDOW; !joined; window *= 2) {
+        if (LT_MIN(window, n) > WORD_MAX)
+            return err_set(err, ERR_UNSUPPORTED, "a piece of %lld bytes without a place to cut it",
+                           (long long)n);
+        out->n = first;
+        TRY(merge_windows(t, bytes, n, window, s, out, &joined, err));
+    }
+    return ERR_NONE;
 }

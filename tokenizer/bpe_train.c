@@ -49,7 +49,7 @@ typedef struct HeapEntry {
 } HeapEntry;
 
 typedef struct Trainer {
-    WordCount words;
+    int64_t *count; // of each word
     Place *place;
     int32_t place_n;
     Pair *pair;
@@ -63,11 +63,12 @@ typedef struct Trainer {
     int64_t todo_cap;
     int32_t *fresh; // pairs that the current merge made or made larger
     int64_t fresh_n, fresh_cap;
+    int64_t steps; // places and heap entries looked at: the work done
 } Trainer;
 
 static void trainer_free(Trainer *t)
 {
-    word_count_free(&t->words);
+    mem_free(t->count);
     mem_free(t->place);
     mem_free(t->pair);
     mem_free(t->slot);
@@ -128,6 +129,7 @@ static int32_t heap_best(Trainer *t)
 {
     while (t->heap_n > 0) {
         HeapEntry *const top = &t->heap[0];
+        t->steps++;
         const Pair *p = &t->pair[top->pair];
         if (top->count == p->count && p->count >= 2) return top->pair;
         if (p->count >= 2) {
@@ -187,7 +189,7 @@ static void place_leave(Trainer *t, int32_t i)
     Place *const p = &t->place[i];
     if (p->pair == NONE) return;
     Pair *const q = &t->pair[p->pair];
-    q->count -= t->words.word[p->word].count;
+    q->count -= t->count[p->word];
     if (p->chain_prev == NONE)
         q->first = p->chain_next;
     else
@@ -215,7 +217,7 @@ static Status place_join(Trainer *t, int32_t i, Err *err)
     else
         t->place[q->last].chain_next = i;
     q->last = i;
-    q->count += t->words.word[p->word].count;
+    q->count += t->count[p->word];
     if (!q->fresh) {
         q->fresh = true;
         int32_t *fresh = grown(t->fresh, &t->fresh_cap, t->fresh_n + 1, sizeof *fresh, err);
@@ -236,30 +238,43 @@ static Status queue_fresh(Trainer *t, Err *err)
     return ERR_NONE;
 }
 
-static Status trainer_start(Trainer *t, const Tokenizer *vocab, Err *err)
+static Status too_much(int64_t bytes, Err *err)
 {
-    int64_t total = 0;
-    for (int64_t w = 0; w < t->words.n; w++) total += t->words.word[w].bytes;
-    if (total > INT32_MAX || t->words.n > INT32_MAX)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "the text has %" PRId64
-                       " bytes of distinct words, more than a tokenizer can be "
-                       "trained on; train on a part of it",
-                       total);
-    t->place = mem_alloc((size_t)total * sizeof *t->place);
-    if (!t->place) return mem_err(err, (size_t)total * sizeof *t->place, "tokenizer training");
-    TRY(pair_slots(t, 1 << 16, err));
-    for (int64_t w = 0; w < t->words.n; w++) {
-        const Word *word = &t->words.word[w];
+    return err_set(err, ERR_UNSUPPORTED,
+                   "the text has %" PRId64 " bytes of distinct words, more than a tokenizer can be "
+                   "trained on; train on a part of it",
+                   bytes);
+}
+
+// Writes the words out as places, and frees them.
+static Status place_words(Trainer *t, const Tokenizer *vocab, WordCount *words, Err *err)
+{
+    const size_t total = words->text.len;
+    if (total > INT32_MAX) return too_much((int64_t)total, err);
+    t->count = mem_alloc((size_t)words->n * sizeof *t->count);
+    t->place = mem_alloc(total * sizeof *t->place);
+    if (!t->count || !t->place) return mem_err(err, total * sizeof *t->place, "tokenizer training");
+    for (int64_t w = 0; w < words->n; w++) {
+        const Word *word = &words->word[w];
+        const char *text = words->text.data + word->at;
+        t->count[w] = word->count;
         for (int64_t k = 0; k < word->bytes; k++) {
             const int32_t i = t->place_n++;
-            t->place[i] = (Place){.id = vocab->byte_id[word->text[k]],
+            t->place[i] = (Place){.id = vocab->byte_id[(uint8_t)text[k]],
                                   .pair = NONE,
                                   .prev = k > 0 ? i - 1 : NONE,
                                   .next = k + 1 < word->bytes ? i + 1 : NONE,
                                   .word = (int32_t)w};
         }
     }
+    word_count_free(words);
+    return ERR_NONE;
+}
+
+static Status trainer_start(Trainer *t, const Tokenizer *vocab, WordCount *words, Err *err)
+{
+    TRY(place_words(t, vocab, words, err));
+    TRY(pair_slots(t, 1 << 16, err));
     for (int32_t i = 0; i < t->place_n; i++) TRY(place_join(t, i, err));
     return queue_fresh(t, err);
 }
@@ -281,6 +296,7 @@ static Status merge_pair(Trainer *t, int32_t best, int32_t id, Err *err)
         sorted = sorted && (n == 0 || todo[n - 1] < i);
         todo[n++] = i;
     }
+    t->steps += n;
     // In "aaa" the first two a's are the ones to merge, not the last two. Lists grow at their ends,
     // from left to right: only that of a token made by several pairs may need sorting.
     if (!sorted) qsort(t->todo, (size_t)n, sizeof *t->todo, by_place);
@@ -302,29 +318,34 @@ static Status merge_pair(Trainer *t, int32_t best, int32_t id, Err *err)
     return queue_fresh(t, err);
 }
 
-static Status train(Trainer *t, Tokenizer *vocab, int64_t vocab_size, Err *err)
+// One merge: the pair `best`, whose tokens become a token of the vocabulary.
+static Status merge_best(Trainer *t, Tokenizer *vocab, int32_t best, Buf *bytes, Err *err)
 {
-    TRY(trainer_start(t, vocab, err));
+    const int32_t left = t->pair[best].left, right = t->pair[best].right;
+    buf_clear(bytes);
+    TRY(buf_append(bytes, token_bytes(vocab, left), (size_t)vocab->token[left].bytes, err));
+    TRY(buf_append(bytes, token_bytes(vocab, right), (size_t)vocab->token[right].bytes, err));
+    // Two different pairs may spell the same token: it is one token, both pairs merge to it.
+    int32_t id = vocab_find(vocab, bytes->data, bytes->len);
+    if (id < 0) {
+        id = (int32_t)vocab->n;
+        TRY(vocab_add(vocab, id, bytes->data, bytes->len, TOKEN_PLAIN, err));
+    }
+    TRY(merge_add(vocab, left, right, id, (int32_t)vocab->merge_n, err));
+    return merge_pair(t, best, id, err);
+}
+
+static Status train(Trainer *t, Tokenizer *vocab, int64_t vocab_size, WordCount *words,
+                    const OnProgress *on, Err *err)
+{
+    TRY(trainer_start(t, vocab, words, err));
     Buf bytes = {0};
     Status s = ERR_NONE;
     while (vocab->n < vocab_size - 1 && s == ERR_NONE) {
         const int32_t best = heap_best(t);
         if (best == NONE) break;
-        const int32_t id = (int32_t)vocab->n, left = t->pair[best].left,
-                      right = t->pair[best].right;
-        buf_clear(&bytes);
-        s = buf_append(&bytes, token_bytes(vocab, left), (size_t)vocab->token[left].bytes, err);
-        if (s == ERR_NONE)
-            s = buf_append(&bytes, token_bytes(vocab, right), (size_t)vocab->token[right].bytes,
-                           err);
-        // Two different pairs may spell the same token: it is one token, both pairs merge to it.
-        int32_t result = s == ERR_NONE ? vocab_find(vocab, bytes.data, bytes.len) : NONE;
-        if (s == ERR_NONE && result < 0) {
-            result = id;
-            s = vocab_add(vocab, id, bytes.data, bytes.len, TOKEN_PLAIN, err);
-        }
-        if (s == ERR_NONE) s = merge_add(vocab, left, right, result, (int32_t)vocab->merge_n, err);
-        if (s == ERR_NONE) s = merge_pair(t, best, result, err);
+        s = merge_best(t, vocab, best, &bytes, err);
+        on_progress(on, (double)vocab->n, (double)vocab_size);
     }
     buf_free(&bytes);
     if (s != ERR_NONE) return s;
@@ -332,20 +353,19 @@ static Status train(Trainer *t, Tokenizer *vocab, int64_t vocab_size, Err *err)
     return vocab_add(vocab, vocab->n, end_token, sizeof end_token - 1, TOKEN_SPECIAL, err);
 }
 
-Status bpe_train(Tokenizer **out, const TokenizerTrain *how, const uint8_t *text, size_t bytes,
-                 Err *err)
+Status bpe_check_size(int64_t vocab_size, Err *err)
 {
-    PretokenPattern pattern = PRETOKEN_GPT2;
-    if (how->pattern && *how->pattern && !pretoken_by_name(how->pattern, &pattern))
-        return err_set(err, ERR_USAGE, "no pattern is called \"%s\"", how->pattern);
-    if (how->vocab_size < 257 || how->vocab_size > TOKEN_MAX_ID) {
-        const Status wrong =
-            err_set(err, ERR_USAGE, "vocab_size %" PRId64 " is not between 257 and %d",
-                    how->vocab_size, TOKEN_MAX_ID);
-        err_hint(err,
-                 "256 ids are the single bytes and one is the end token; 4096 suits a small model");
-        return wrong;
-    }
+    if (vocab_size >= 257 && vocab_size <= TOKEN_MAX_ID) return ERR_NONE;
+    const Status wrong = err_set(err, ERR_USAGE, "vocab_size %" PRId64 " is not between 257 and %d",
+                                 vocab_size, TOKEN_MAX_ID);
+    err_hint(err,
+             "256 ids are the single bytes and one is the end token; 4096 suits a small model");
+    return wrong;
+}
+
+Status bpe_train(Tokenizer **out, PretokenPattern pattern, int64_t vocab_size, WordCount *words,
+                 const OnProgress *on, int64_t *steps, Err *err)
+{
     Tokenizer *vocab = NULL;
     Trainer trainer = {0};
     Status s = tokenizer_new(&vocab, KIND_BPE, pattern, err);
@@ -353,10 +373,10 @@ Status bpe_train(Tokenizer **out, const TokenizerTrain *how, const uint8_t *text
         vocab->byte_id[byte_map_order[id]] = id;
         s = vocab_add(vocab, id, &byte_map_order[id], 1, TOKEN_PLAIN, err);
     }
-    if (s == ERR_NONE) s = word_count_text(&trainer.words, pattern, text, bytes, how->threads, err);
-    if (s == ERR_NONE) s = train(&trainer, vocab, how->vocab_size, err);
-    if (s == ERR_NONE) s = tokenizer_finish(vocab, err);
+    if (s == ERR_NONE) s = train(&trainer, vocab, vocab_size, words, on, err);
+    if (steps) *steps += trainer.steps;
     trainer_free(&trainer);
+    if (s == ERR_NONE) s = tokenizer_finish(vocab, err);
     if (s != ERR_NONE) {
         tokenizer_close(vocab);
         return s;

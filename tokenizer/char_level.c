@@ -5,32 +5,36 @@
 // character that was not in the training text is an error when encoding, never a silent loss.
 //
 // SPDX-License-Identifier: MIT
-#include "engine/base/mem.h"
 #include "tokenizer/tokenizer_impl.h"
-#include "tokenizer/unicode_class.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { CHARS = UTF8_INVALID + 256 };
-
-Status char_train(Tokenizer **out, const uint8_t *text, size_t bytes, Err *err)
+void char_set_add(CharSet *set, const uint8_t *text, size_t bytes)
 {
-    bool *seen = mem_calloc(CHARS, sizeof *seen);
-    if (!seen) return mem_err(err, CHARS, "a set of characters");
     const uint8_t *p = text, *const end = text + bytes;
-    for (int len; p < end; p += len) seen[utf8_decode(p, end, &len)] = true;
+    for (int len; p < end; p += len) set->seen[utf8_decode(p, end, &len)] = true;
+}
 
+const uint8_t *char_last_cut(const uint8_t *begin, const uint8_t *end)
+{
+    // Only a first byte among the last three can be waiting for more.
+    for (int k = 1; k <= 3 && end - k >= begin; k++)
+        if (end[-k] >= 0xC0) return end - k;
+    return end;
+}
+
+Status char_train(Tokenizer **out, const CharSet *set, Err *err)
+{
     Tokenizer *t = NULL;
     Status s = tokenizer_new(&t, KIND_CHAR, PRETOKEN_NONE, err);
     int64_t id = 0;
-    for (uint32_t cp = 0; cp < CHARS && s == ERR_NONE; cp++) {
-        if (!seen[cp]) continue;
+    for (uint32_t cp = 0; cp < LT_COUNT(set->seen) && s == ERR_NONE; cp++) {
+        if (!set->seen[cp]) continue;
         uint8_t utf8[4];
         const int len = utf8_encode(cp, utf8);
         s = vocab_add(t, id++, utf8, (size_t)len, TOKEN_PLAIN, err);
     }
-    mem_free(seen);
     if (s == ERR_NONE) s = tokenizer_finish(t, err);
     if (s != ERR_NONE) {
         tokenizer_close(t);

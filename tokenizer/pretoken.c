@@ -152,16 +152,28 @@ int pretoken_scan(PretokenPattern pattern, const uint8_t **at, const uint8_t *en
     return n;
 }
 
+LT_INLINE bool is_cut(const uint8_t *p)
+{
+    const int before = byte_class[p[-1]];
+    return byte_class[*p] == C_SPACE && (before == C_LETTER || before == C_NUMBER);
+}
+
 const uint8_t *pretoken_cut(PretokenPattern pattern, const uint8_t *begin, const uint8_t *p,
                             const uint8_t *end)
 {
     if (pattern == PRETOKEN_NONE) return end;
     if (p == begin) p++;
-    for (; p < end; p++) {
-        const int before = byte_class[p[-1]];
-        if (byte_class[*p] == C_SPACE && (before == C_LETTER || before == C_NUMBER)) return p;
-    }
+    for (; p < end; p++)
+        if (is_cut(p)) return p;
     return end;
+}
+
+const uint8_t *pretoken_last_cut(PretokenPattern pattern, const uint8_t *begin, const uint8_t *end)
+{
+    if (pattern == PRETOKEN_NONE) return begin;
+    for (const uint8_t *p = end - 1; p > begin; p--)
+        if (is_cut(p)) return p;
+    return begin;
 }
 
 static const char *const names[PRETOKEN_COUNT] = {

@@ -36,6 +36,9 @@ int pretoken_scan(PretokenPattern pattern, const uint8_t **at, const uint8_t *en
 // around it: an ASCII white space behind an ASCII letter or digit. `end` when there is none.
 const uint8_t *pretoken_cut(PretokenPattern pattern, const uint8_t *begin, const uint8_t *p,
                             const uint8_t *end);
+// The last such place in front of `end`; `begin` when there is none.
+const uint8_t *pretoken_last_cut(PretokenPattern pattern, const uint8_t *begin,
+                                 const uint8_t *end);
 
 const char *pretoken_name(PretokenPattern pattern);
 // By name ("gpt2", "cl100k"): false when there is none such.

@@ -42,19 +42,6 @@ void token_ids_free(TokenIds *ids)
     *ids = (TokenIds){0};
 }
 
-// Training -------------------------------------------------------------------------------------
-
-Status tokenizer_train(Tokenizer **out, const TokenizerTrain *how, const char *text, size_t bytes,
-                       Err *err)
-{
-    *out = NULL;
-    if (bytes == 0) return err_set(err, ERR_FORMAT, "there is no text to train a tokenizer on");
-    if (strcmp(how->type, "char") == 0) return char_train(out, (const uint8_t *)text, bytes, err);
-    if (strcmp(how->type, "bpe") == 0)
-        return bpe_train(out, how, (const uint8_t *)text, bytes, err);
-    return err_set(err, ERR_USAGE, "no tokenizer of type \"%s\" can be trained", how->type);
-}
-
 // Encoding -------------------------------------------------------------------------------------
 
 typedef struct Part {

@@ -18,8 +18,10 @@
 #include <stdint.h>
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
+#include "engine/base/on_progress.h"
 
 typedef struct Tokenizer Tokenizer;
+typedef struct TokenizerTrainer TokenizerTrainer;
 
 typedef struct TokenIds { // a growable list; zero-initialise
     int32_t *id;
@@ -41,6 +43,17 @@ LT_MUST_CHECK Status tokenizer_load(Tokenizer **out, const char *path, const cha
 // frequent pair wins, ties by the smaller pair of ids.
 LT_MUST_CHECK Status tokenizer_train(Tokenizer **out, const TokenizerTrain *how, const char *text,
                                      size_t bytes, Err *err);
+// The same for texts of any size, which are never in memory as a whole: only their distinct words.
+LT_MUST_CHECK Status tokenizer_trainer_open(TokenizerTrainer **out, const TokenizerTrain *how,
+                                            Err *err);
+// The next stretch of a document, cut anywhere. more: the document goes on in the next call; else
+// it ends here, and no word goes across.
+LT_MUST_CHECK Status tokenizer_trainer_add(TokenizerTrainer *r, const char *text, size_t bytes,
+                                           bool more, Err *err);
+// Once, when all text was added. on: ids of the vocabulary done and wanted; may be NULL.
+LT_MUST_CHECK Status tokenizer_trainer_finish(TokenizerTrainer *r, const OnProgress *on,
+                                              Tokenizer **out, Err *err);
+void tokenizer_trainer_close(TokenizerTrainer *r); // NULL is fine
 // dir/tokenizer.json and tokenizer_config.json (Hugging Face layout) and, for BPE with GPT-2's
 // pattern, dir/vocab.json + dir/merges.txt.
 LT_MUST_CHECK Status tokenizer_save(const Tokenizer *t, const char *dir, Err *err);

@@ -20,6 +20,8 @@
 #include "tokenizer/piece_key.h"
 #include "tokenizer/pretoken.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/unicode_class.h"
+#include "tokenizer/word_count.h"
 
 typedef enum TokenizerKind { KIND_BPE, KIND_CHAR } TokenizerKind;
 
@@ -163,6 +165,7 @@ LT_MUST_CHECK Status tokenizer_finish(Tokenizer *t, Err *err);
 typedef struct BpeScratch { // reused from piece to piece; zero-initialise
     void *node, *heap;
     int64_t node_cap, heap_cap;
+    int64_t steps; // heap entries looked at in long pieces so far: the work done
 } BpeScratch;
 void bpe_scratch_free(BpeScratch *s);
 LT_MUST_CHECK Status bpe_merge(const Tokenizer *t, const uint8_t *bytes, int64_t n, BpeScratch *s,
@@ -175,9 +178,18 @@ LT_MUST_CHECK Status char_encode(const Tokenizer *t, const uint8_t *text, size_t
                                  size_t offset, TokenIds *out, Err *err);
 
 // Trainers.
-LT_MUST_CHECK Status bpe_train(Tokenizer **out, const TokenizerTrain *how, const uint8_t *text,
-                               size_t bytes, Err *err);
-LT_MUST_CHECK Status char_train(Tokenizer **out, const uint8_t *text, size_t bytes, Err *err);
+LT_MUST_CHECK Status bpe_check_size(int64_t vocab_size, Err *err);
+// Uses up the texts in `words`. on: ids; steps: places looked at in merges are added to it; both
+// may be NULL.
+LT_MUST_CHECK Status bpe_train(Tokenizer **out, PretokenPattern pattern, int64_t vocab_size,
+                               WordCount *words, const OnProgress *on, int64_t *steps, Err *err);
+typedef struct CharSet {
+    bool seen[UTF8_INVALID + 256];
+} CharSet;
+void char_set_add(CharSet *set, const uint8_t *text, size_t bytes);
+// The end of the last character that is certainly whole, whatever follows.
+const uint8_t *char_last_cut(const uint8_t *begin, const uint8_t *end);
+LT_MUST_CHECK Status char_train(Tokenizer **out, const CharSet *set, Err *err);
 
 // Loaders of one format each. PRETOKEN_NONE: choose the pattern by the number of ranks.
 LT_MUST_CHECK Status load_hf_json(Tokenizer **out, const Buf *json, Err *err);
