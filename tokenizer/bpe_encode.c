@@ -1,10 +1,9 @@
 // bpe_encode.c -- byte pair encoding of plain text: cut it, look each piece up, merge new ones.
 //
 // Text repeats its words, so a cache in front of the merging does most of the work: a table of
-// 64-byte entries (one cache line), one for each hash value, the newer piece wins. It lives for
-// one call on one thread and its size follows the size of the text, so that a short text pays for
-// no empty table. Behind it, a table of the short tokens themselves answers for pieces that are
-// tokens.
+// 64-byte entries (one cache line), one for each hash value, the newer piece wins. It belongs to
+// one thread and its size follows the size of the text, so that a short text pays for no empty
+// table. Behind it, a table of the short tokens themselves answers for pieces that are tokens.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/mem.h"
@@ -27,13 +26,14 @@ typedef struct CacheEntry {
 } CacheEntry;
 _Static_assert(sizeof(CacheEntry) == 64, "one cache line");
 
-typedef struct BpeEncoder {
+struct BpeEncoder {
     const Tokenizer *t;
+    void *memory; // of the cache
     CacheEntry *cache;
     uint64_t cache_mask;
     BpeScratch scratch;
-    TokenIds *out;
-} BpeEncoder;
+    TokenIds *out; // of the current call
+};
 
 static Status encode_long(BpeEncoder *e, const uint8_t *piece, int64_t n, Err *err)
 {
@@ -117,20 +117,37 @@ static Status encode_pieces(BpeEncoder *e, const uint8_t *text, size_t bytes, Er
     return ERR_NONE;
 }
 
-Status bpe_encode(const Tokenizer *t, const uint8_t *text, size_t bytes, TokenIds *out, Err *err)
+Status bpe_encoder_open(BpeEncoder **out, const Tokenizer *t, size_t bytes, Err *err)
 {
-    if (bytes == 0) return ERR_NONE;
     size_t entries = CACHE_SMALL;
     while (entries < CACHE_LARGE && entries < bytes / 16) entries *= 2;
-    BpeEncoder e = {.t = t, .out = out, .cache_mask = entries - 1};
+    BpeEncoder *e = mem_calloc(1, sizeof *e);
     // One more, so that the entries can be aligned to cache lines.
-    void *const memory = mem_calloc(entries + 1, sizeof *e.cache);
-    if (!memory) return mem_err(err, entries * sizeof *e.cache, "the cache of words");
-    e.cache = (CacheEntry *)(((uintptr_t)memory + 63) / 64 * 64);
+    void *const memory = e ? mem_calloc(entries + 1, sizeof *e->cache) : NULL;
+    if (!memory) {
+        mem_free(e);
+        return mem_err(err, entries * sizeof *e->cache, "the cache of words");
+    }
+    *e = (BpeEncoder){.t = t,
+                      .memory = memory,
+                      .cache = (CacheEntry *)(((uintptr_t)memory + 63) / 64 * 64),
+                      .cache_mask = entries - 1};
+    *out = e;
+    return ERR_NONE;
+}
+
+void bpe_encoder_close(BpeEncoder *e)
+{
+    if (!e) return;
+    mem_free(e->memory);
+    bpe_scratch_free(&e->scratch);
+    mem_free(e);
+}
+
+Status bpe_encode(BpeEncoder *e, const uint8_t *text, size_t bytes, TokenIds *out, Err *err)
+{
+    e->out = out;
     // Most text has between three and five bytes to a token.
-    Status s = token_ids_reserve(out, (int64_t)(bytes / 4) + 16, err);
-    if (s == ERR_NONE) s = encode_pieces(&e, text, bytes, err);
-    mem_free(memory);
-    bpe_scratch_free(&e.scratch);
-    return s;
+    TRY(token_ids_reserve(out, (int64_t)(bytes / 4) + 16, err));
+    return encode_pieces(e, text, bytes, err);
 }

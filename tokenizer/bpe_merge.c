@@ -3,21 +3,21 @@
 //
 // Short pieces: an array, scanned for its minimum before each merge. Nothing beats it up to some
 // dozens of symbols. Long ones: a linked list of symbols in arrays, and a heap of (priority,
-// position); each merge touches two neighbours, so the whole costs O(n log n). A heap entry is stale
-// when its position died or its pair changed; it is dropped when it surfaces.
+// position); each merge touches two neighbours, so the whole costs O(n log n). A heap entry is
+// stale when its position died or its pair changed; it is dropped when it surfaces.
 //
 // Very long ones (a megabyte of spaces is one piece) are merged window by window, so that the list
 // and the heap stay in the processor's cache and the time grows with n alone:
 //
-//     window 1   a b c d e f g          the last tokens of a window may be other ones than those of
-//     window 2           e' f' ...      the whole; they are dropped and the next window starts there
+//     window 1   a b c d e f g         the last tokens of a window may be others than the whole
+//     window 2           e' f' ...     piece has; they are dropped and the next window starts there
 //
 // This is exact when e' == e. For a list of tokens is what its bytes merge to if and only if each
-// two neighbours are what the bytes of these two merge to: while no merge has crossed the boundary
-// of two tokens, the text of two neighbours goes through the same merges as it would alone, and
-// alone no merge crosses. Both windows have only such neighbours, and (d, e) is from the first. When
-// e' is another token, or hardly anything of a window can be kept, all is done again with windows
-// twice as long; in the end one window holds the piece.
+// two neighbours are what the bytes of these two merge to: as long as no merge has crossed the
+// boundary of two tokens, the text of two neighbours goes through the same merges as it would
+// alone, and alone no merge crosses. Both windows have only such neighbours, and (d, e) is from the
+// first. When e' is another token, or hardly anything of a window can be kept, all is done again
+// with windows twice as long; in the end one window holds the piece.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/assert.h"

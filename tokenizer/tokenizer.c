@@ -64,6 +64,7 @@ typedef struct Encode { // shared by the threads of one call
     int64_t next;   // part to take
     int64_t failed; // the first part that failed, or -1
     Err err;        // of that part
+    size_t share;   // bytes a thread may expect
 } Encode;
 
 static Status part_add(PartList *l, const uint8_t *text, size_t bytes, int32_t id, Err *err)
@@ -133,25 +134,29 @@ static Status parts_find(const Tokenizer *t, PartList *l, const uint8_t *text, s
     return plain_add(t, l, plain, end, cut, err);
 }
 
-static Status encode_part(const Encode *e, const Part *p, TokenIds *out, Err *err)
+// *bpe: of the calling thread; made when it is needed first.
+static Status encode_part(const Encode *e, const Part *p, BpeEncoder **bpe, TokenIds *out, Err *err)
 {
     if (p->id >= 0) return token_ids_push(out, p->id, err);
     if (e->t->kind == KIND_CHAR)
         return char_encode(e->t, p->text, p->bytes, (size_t)(p->text - e->text), out, err);
-    return bpe_encode(e->t, p->text, p->bytes, out, err);
+    if (!*bpe) TRY(bpe_encoder_open(bpe, e->t, e->share, err));
+    return bpe_encode(*bpe, p->text, p->bytes, out, err);
 }
 
 static void *encode_worker(void *arg)
 {
     Encode *const e = arg;
+    BpeEncoder *bpe = NULL;
     Err err;
     for (;;) {
         mutex_lock(&e->lock);
         const int64_t i = e->failed >= 0 ? e->parts.n : e->next++;
         mutex_unlock(&e->lock);
-        if (i >= e->parts.n) return NULL;
+        if (i >= e->parts.n) break;
+        Part *const p = &e->parts.part[i];
         err_clear(&err);
-        if (encode_part(e, &e->parts.part[i], &e->parts.part[i].ids, &err) == ERR_NONE) continue;
+        if (encode_part(e, p, &bpe, &p->ids, &err) == ERR_NONE) continue;
         // Parts are taken in order, so every part before the smallest one that failed was done.
         mutex_lock(&e->lock);
         if (e->failed < 0 || i < e->failed) {
@@ -160,6 +165,8 @@ static void *encode_worker(void *arg)
         }
         mutex_unlock(&e->lock);
     }
+    bpe_encoder_close(bpe);
+    return NULL;
 }
 
 static Status encode_threads(Encode *e, int threads, TokenIds *out, Err *err)
@@ -186,10 +193,50 @@ static Status encode_threads(Encode *e, int threads, TokenIds *out, Err *err)
     return ERR_NONE;
 }
 
+// Does a token that is looked for in the text go across p?
+static bool match_across(const Tokenizer *t, const uint8_t *text, const uint8_t *p,
+                         const uint8_t *end, uint32_t want)
+{
+    for (int64_t k = 0; k < t->match_n; k++) {
+        const int32_t id = t->match[k];
+        const int64_t n = t->token[id].bytes;
+        if (!(t->token[id].flags & want)) continue;
+        for (int64_t before = 1; before < n && before <= p - text; before++)
+            if (end - p >= n - before && memcmp(token_bytes(t, id), p - before, (size_t)n) == 0)
+                return true;
+    }
+    return false;
+}
+
+static uint32_t wanted(bool allow_special)
+{
+    return TOKEN_ALWAYS | (allow_special ? (uint32_t)TOKEN_SPECIAL : 0u);
+}
+
+size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t bytes, size_t at,
+                     bool allow_special)
+{
+    const uint8_t *const begin = (const uint8_t *)text, *const end = begin + bytes;
+    const uint8_t *p = begin + LT_MIN(at, bytes);
+    for (; p < end; p++) {
+        if (t->kind == KIND_BPE) p = pretoken_cut(t->pattern, begin, p, end);
+        const bool inside = t->kind == KIND_CHAR && p < end && (*p & 0xC0) == 0x80;
+        if (!inside && !match_across(t, begin, p, end, wanted(allow_special))) break;
+    }
+    return (size_t)(LT_MIN(p, end) - begin);
+}
+
 Status tokenizer_encode(const Tokenizer *t, const char *text, size_t bytes, bool allow_special,
                         int threads, TokenIds *out, Err *err)
 {
-    ASSERT(t && out && (text || bytes == 0), "encode of nothing");
+    return tokenizer_encode_range(t, text, 0, bytes, allow_special, threads, out, err);
+}
+
+Status tokenizer_encode_range(const Tokenizer *t, const char *text, size_t from, size_t to,
+                              bool allow_special, int threads, TokenIds *out, Err *err)
+{
+    const size_t bytes = to - from;
+    ASSERT(t && out && from <= to && (text || to == 0), "encode of nothing");
     if (allow_special && t->strips) {
         const Status wrong =
             err_set(err, ERR_UNSUPPORTED,
@@ -198,17 +245,21 @@ Status tokenizer_encode(const Tokenizer *t, const char *text, size_t bytes, bool
         return wrong;
     }
     threads = LT_MIN(LT_MAX(threads, 1), THREADS_MAX);
-    const uint32_t want = TOKEN_ALWAYS | (allow_special ? (uint32_t)TOKEN_SPECIAL : 0u);
     const int64_t first = out->n;
-    Encode e = {.t = t, .text = (const uint8_t *)text, .failed = -1};
-    Status s = parts_find(t, &e.parts, e.text, bytes, want, threads > 1, err);
+    Encode e = {
+        .t = t, .text = (const uint8_t *)text, .failed = -1, .share = bytes / (size_t)threads};
+    Status s = bytes == 0 ? ERR_NONE
+                          : parts_find(t, &e.parts, e.text + from, bytes, wanted(allow_special),
+                                       threads > 1, err);
     if (s == ERR_NONE && threads > 1 && e.parts.n > 1) {
         mutex_init(&e.lock);
         s = encode_threads(&e, (int)LT_MIN(threads, e.parts.n), out, err);
         mutex_destroy(&e.lock);
     } else {
+        BpeEncoder *bpe = NULL;
         for (int64_t i = 0; i < e.parts.n && s == ERR_NONE; i++)
-            s = encode_part(&e, &e.parts.part[i], out, err);
+            s = encode_part(&e, &e.parts.part[i], &bpe, out, err);
+        bpe_encoder_close(bpe);
     }
     for (int64_t i = 0; i < e.parts.n; i++) token_ids_free(&e.parts.part[i].ids);
     mem_free(e.parts.part);

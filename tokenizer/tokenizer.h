@@ -64,6 +64,14 @@ void tokenizer_close(Tokenizer *t); // NULL is fine
 // A character tokenizer meets an unknown character: ERR_FORMAT with the character and its offset.
 LT_MUST_CHECK Status tokenizer_encode(const Tokenizer *t, const char *text, size_t bytes,
                                       bool allow_special, int threads, TokenIds *out, Err *err);
+// The same for text[from, to): offsets in messages count from `text`. A long text may be encoded
+// range by range where tokenizer_cut says: same ids.
+LT_MUST_CHECK Status tokenizer_encode_range(const Tokenizer *t, const char *text, size_t from,
+                                            size_t to, bool allow_special, int threads,
+                                            TokenIds *out, Err *err);
+// The first place from `at` on that no token can go across; `bytes` when there is none before.
+size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t bytes, size_t at,
+                     bool allow_special);
 // Append the bytes of the ids. An id outside the vocabulary: ERR_FORMAT.
 LT_MUST_CHECK Status tokenizer_decode(const Tokenizer *t, const int32_t *id, int64_t n, Buf *out,
                                       Err *err);

@@ -172,8 +172,12 @@ LT_MUST_CHECK Status bpe_merge(const Tokenizer *t, const uint8_t *bytes, int64_t
                                TokenIds *out, Err *err);
 
 // bpe_encode.c, char_level.c: append the ids of plain text that is cut off from its surroundings.
-LT_MUST_CHECK Status bpe_encode(const Tokenizer *t, const uint8_t *text, size_t bytes,
-                                TokenIds *out, Err *err);
+typedef struct BpeEncoder BpeEncoder; // what one thread remembers from text to text
+// bytes: about how many will be encoded.
+LT_MUST_CHECK Status bpe_encoder_open(BpeEncoder **out, const Tokenizer *t, size_t bytes, Err *err);
+void bpe_encoder_close(BpeEncoder *e); // NULL is fine
+LT_MUST_CHECK Status bpe_encode(BpeEncoder *e, const uint8_t *text, size_t bytes, TokenIds *out,
+                                Err *err);
 LT_MUST_CHECK Status char_encode(const Tokenizer *t, const uint8_t *text, size_t bytes,
                                  size_t offset, TokenIds *out, Err *err);
 

@@ -13,6 +13,7 @@
 #include "engine/base/thread.h"
 #include "engine/cli/cli.h"
 #include "engine/data/text_source.h"
+#include "engine/report/progress.h"
 #include "tokenizer/tokenizer.h"
 
 #include <errno.h>
@@ -20,7 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_VOCAB = 4096, STDIN_FD = 0 };
+// RANGE: bytes of text, or ids, between two looks at the clock.
+enum { DEFAULT_VOCAB = 4096, STDIN_FD = 0, RANGE = 4 << 20 };
 
 static Status write_out(const Buf *text, Err *err)
 {
@@ -42,19 +44,24 @@ static Status read_input(const char *path, Buf *out, Err *err)
     return file_read(path, out, err);
 }
 
-// All documents of a file, a folder or standard input, one behind the other.
-static Status read_corpus(const char *input, Buf *out, Err *err)
+// Gives all documents of a file, a folder or standard input to the trainer.
+static Status feed(TokenizerTrainer *r, const char *input, Progress *p, uint64_t *bytes, Err *err)
 {
     TextSource *source = NULL;
     TRY(text_source_open(&source, input, "", err));
+    text_source_in_parts(source);
     TextDocument doc;
     bool more;
     Status s = text_source_next(source, &doc, &more, err);
     for (; s == ERR_NONE && more; s = text_source_next(source, &doc, &more, err)) {
-        s = buf_append(out, doc.text, doc.bytes, err);
+        s = tokenizer_trainer_add(r, doc.text, doc.bytes, doc.more, err);
         if (s == ERR_NONE && doc.completion)
-            s = buf_append(out, doc.completion, doc.completion_bytes, err);
+            s = tokenizer_trainer_add(r, doc.completion, doc.completion_bytes, false, err);
         if (s != ERR_NONE) break;
+        *bytes += doc.bytes + doc.completion_bytes;
+        TextStats stats;
+        text_source_stats(source, &stats);
+        progress_at(p, (double)stats.bytes_consumed, (double)stats.bytes_total);
     }
     text_source_close(source);
     return s;
@@ -85,45 +92,71 @@ static Status train(const Options *o, Err *err)
     TRY(refuse_existing(o->out, err));
     const int64_t vocab_size = o->vocab_size > 0 ? o->vocab_size : DEFAULT_VOCAB;
 
-    Buf text = {0};
-    Tokenizer *t = NULL;
-    Status s = read_corpus(o->input, &text, err);
     const TokenizerTrain how = {.type = o->type,
                                 .vocab_size = vocab_size,
                                 .threads = thread_count(o),
                                 .pattern = o->pattern};
-    if (s == ERR_NONE) s = tokenizer_train(&t, &how, text.data, text.len, err);
+    TokenizerTrainer *r = NULL;
+    Tokenizer *t = NULL;
+    uint64_t bytes = 0;
+    Progress p;
+    TRY(tokenizer_trainer_open(&r, &how, err));
+    progress_begin(&p, "counting words", NULL, o->progress_after);
+    Status s = feed(r, o->input, &p, &bytes, err);
+    progress_end(&p);
+    progress_begin(&p, "merging", "ids", o->progress_after);
+    const OnProgress on = progress_listener(&p);
+    if (s == ERR_NONE) s = tokenizer_trainer_finish(r, &on, &t, err);
+    progress_end(&p);
+    tokenizer_trainer_close(r);
     if (s == ERR_NONE) s = tokenizer_save(t, o->out, err);
     if (s == ERR_NONE) {
         const int64_t got = tokenizer_vocab_size(t);
         if (bpe && got < vocab_size)
             log_warn("the text has no more pairs that occur twice: %" PRId64 " ids, not %" PRId64,
                      got, vocab_size);
-        log_note("%s: %s tokenizer, %" PRId64 " ids, from %zu bytes of text", o->out,
-                 tokenizer_kind(t), got, text.len);
+        log_note("%s: %s tokenizer, %" PRId64 " ids, from %" PRIu64 " bytes of text", o->out,
+                 tokenizer_kind(t), got, bytes);
     }
     tokenizer_close(t);
-    buf_free(&text);
     return s;
+}
+
+// Writes ids in decimal, a space between two.
+static Status write_ids(const TokenIds *ids, bool first, Buf *line, Err *err)
+{
+    buf_clear(line);
+    TRY(buf_reserve(line, (size_t)ids->n * 11 + 1, err));
+    for (int64_t i = 0; i < ids->n; i++) {
+        char digits[12];
+        int n = 0;
+        int32_t id = ids->id[i];
+        do digits[n++] = (char)('0' + id % 10);
+        while ((id /= 10) > 0);
+        if (i > 0 || !first) line->data[line->len++] = ' ';
+        while (n > 0) line->data[line->len++] = digits[--n];
+    }
+    return write_out(line, err);
 }
 
 static Status encode_one(const Tokenizer *t, const Options *o, const char *path, Err *err)
 {
     Buf text = {0}, line = {0};
     TokenIds ids = {0};
+    Progress p;
+    progress_begin(&p, "encoding", NULL, o->progress_after);
     Status s = read_input(path, &text, err);
-    if (s == ERR_NONE)
-        s = tokenizer_encode(t, text.data, text.len, o->allow_special, thread_count(o), &ids, err);
-    if (s == ERR_NONE) s = buf_reserve(&line, (size_t)ids.n * 11 + 1, err);
-    for (int64_t i = 0; i < ids.n && s == ERR_NONE; i++) {
-        char digits[12];
-        int n = 0;
-        int32_t id = ids.id[i];
-        do digits[n++] = (char)('0' + id % 10);
-        while ((id /= 10) > 0);
-        if (i > 0) line.data[line.len++] = ' ';
-        while (n > 0) line.data[line.len++] = digits[--n];
+    for (size_t at = 0; s == ERR_NONE && at < text.len;) {
+        const size_t to = tokenizer_cut(t, text.data, text.len, at + RANGE, o->allow_special);
+        ids.n = 0;
+        s = tokenizer_encode_range(t, text.data, at, to, o->allow_special, thread_count(o), &ids,
+                                   err);
+        if (s == ERR_NONE) s = write_ids(&ids, at == 0, &line, err);
+        at = to;
+        progress_at(&p, (double)at, (double)text.len);
     }
+    progress_end(&p);
+    buf_clear(&line);
     if (s == ERR_NONE) s = buf_append(&line, "\n", 1, err);
     if (s == ERR_NONE) s = write_out(&line, err);
     buf_free(&text);
@@ -132,7 +165,7 @@ static Status encode_one(const Tokenizer *t, const Options *o, const char *path,
     return s;
 }
 
-static Status parse_ids(const Buf *text, TokenIds *ids, Err *err)
+static Status parse_ids(const Buf *text, TokenIds *ids, Progress *progress, Err *err)
 {
     const char *p = text->data, *const end = p + text->len;
     while (p < end) {
@@ -151,17 +184,20 @@ static Status parse_ids(const Buf *text, TokenIds *ids, Err *err)
                            (int64_t)(word - text->data));
         }
         TRY(token_ids_push(ids, (int32_t)id, err));
+        if (ids->n % RANGE == 0) progress_at(progress, (double)(p - text->data), (double)text->len);
     }
     return ERR_NONE;
 }
 
 static Status decode_one(const Tokenizer *t, const Options *o, const char *path, Err *err)
 {
-    (void)o;
     Buf text = {0}, bytes = {0};
     TokenIds ids = {0};
+    Progress p;
+    progress_begin(&p, "decoding", NULL, o->progress_after);
     Status s = read_input(path, &text, err);
-    if (s == ERR_NONE) s = parse_ids(&text, &ids, err);
+    if (s == ERR_NONE) s = parse_ids(&text, &ids, &p, err);
+    progress_end(&p);
     if (s == ERR_NONE) s = tokenizer_decode(t, ids.id, ids.n, &bytes, err);
     if (s == ERR_NONE) s = write_out(&bytes, err);
     buf_free(&text);

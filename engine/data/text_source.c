@@ -27,6 +27,7 @@ struct TextSource {
     ByteReader *reader; // of the current file; NULL between files
     const char *file;
     bool        jsonl, file_end;
+    bool        in_parts;
     int64_t     line;
     Buf         buf;
     size_t      at;       // where the next document or line begins
@@ -293,10 +294,25 @@ static Status parse_document(TextSource *s, const char *p, size_t n, TextDocumen
     return ERR_NONE;
 }
 
+// A part of the document that is all of the file. The last byte waits for what follows it, so that
+// the last part is known to be the last, and is not empty.
+static Status next_part(TextSource *s, TextDocument *doc, bool *some, Err *err)
+{
+    while (!s->file_end && s->buf.len - s->at < READ_STEP) TRY(refill(s, err));
+    doc->text  = s->buf.data + s->at;
+    doc->bytes = s->buf.len - s->at - (s->file_end ? 0 : 1);
+    doc->more  = !s->file_end;
+    s->at += doc->bytes;
+    s->searched = s->at;
+    *some       = doc->bytes > 0;
+    return ERR_NONE;
+}
+
 // The next document of the current file, empty ones included.
 static Status next_in_file(TextSource *s, TextDocument *doc, bool *some, Err *err)
 {
     *doc = (TextDocument){.file = s->file};
+    if (s->in_parts && !s->jsonl && s->separator_bytes == 0) return next_part(s, doc, some, err);
     for (;;) {
         size_t      begin = 0, bytes = 0;
         const char *separator = s->jsonl ? "\n" : s->separator;
@@ -330,7 +346,7 @@ Status text_source_next(TextSource *s, TextDocument *doc, bool *more, Err *err)
         } else if (doc->bytes == 0 && doc->completion_bytes == 0) {
             s->stats.empty++;
         } else {
-            s->stats.documents++;
+            s->stats.documents += !doc->more;
             return ERR_NONE;
         }
     }
@@ -366,6 +382,8 @@ Status text_source_open(TextSource **out, const char *input, const char *separat
     *out = s;
     return ERR_NONE;
 }
+
+void text_source_in_parts(TextSource *s) { s->in_parts = true; }
 
 void text_source_stats(const TextSource *s, TextStats *out)
 {

@@ -33,6 +33,7 @@ typedef struct TextDocument { // owned by the TextSource, valid until the next t
     size_t      completion_bytes;
     const char *file; // where it began
     int64_t     line; // of a jsonl file, else 0
+    bool        more; // the document goes on in the next one (text_source_in_parts)
 } TextDocument;
 
 typedef struct TextStats {
@@ -50,6 +51,9 @@ LT_C_BEGIN
 // separator: the bytes between two documents of a text file; "" for none.
 LT_MUST_CHECK Status text_source_open(TextSource **out, const char *input, const char *separator,
                                       Err *err);
+// From now on a text file that is one document comes in parts of a megabyte or two, cut anywhere:
+// it need not fit in memory.
+void text_source_in_parts(TextSource *s);
 // *more == false: there are no further documents, and *doc is not set.
 LT_MUST_CHECK Status text_source_next(TextSource *s, TextDocument *doc, bool *more, Err *err);
 void                 text_source_stats(const TextSource *s, TextStats *out);
