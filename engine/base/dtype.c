@@ -4,6 +4,9 @@
 #include "engine/base/dtype.h"
 #include "engine/base/assert.h"
 
+// Every file format here is little-endian, and arrays are read and written as they lie in memory.
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "lathe needs a little-endian processor");
+
 static const struct {
     const char *name;
     size_t bytes;
