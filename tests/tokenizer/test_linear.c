@@ -206,7 +206,6 @@ static uint64_t train_in(const TokenizerTrain *how, const Buf *text, uint64_t se
 static void training_does_not_depend_on_how_the_text_is_handed_over(void **state)
 {
     (void)state;
-    static const size_t longest[] = {1, 10, 1000, 300000, 3000000};
     // More than one batch; the second text has no place to cut it.
     Buf text[2] = {make_text(1, 9 << 20), make_piece(EMOJI, 9 << 20)};
     static const struct {
