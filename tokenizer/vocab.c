@@ -142,7 +142,9 @@ Status merge_add(Tokenizer *t, int32_t left, int32_t right, int32_t result, int3
 
 Status vocab_all_splits(Tokenizer *t, Err *err)
 {
-    enum { LONGEST = 1024 }; // the work grows with the square; published vocabularies stay at 128
+    // The merges of a token and of its parts grow with the square of its length, and with the cube
+    // the text they are saved as; published vocabularies stay at 128 bytes.
+    enum { LONGEST = 256 };
     for (int64_t id = 0; id < t->n; id++) {
         if (!(t->token[id].flags & TOKEN_PLAIN)) continue;
         const char *bytes = token_bytes(t, (int32_t)id);
