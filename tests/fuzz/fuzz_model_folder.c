@@ -71,7 +71,7 @@ static void save_and_load(const Model *m, const HfConfig *c)
 static void convert(const char *dir, const HfConfig *c)
 {
     HfConvert h = {
-        .dtype = DTYPE_BF16, .tie = HF_AS_IS, .vocab_size = c->vocab_size + 3, .shard_bytes = 64};
+        .dtype = DTYPE_BF16, .tie = HF_AS_IS, .vocab_size = c->vocab_size + 3, .shard_bytes = 160};
     HfConverted done;
     Err err = {0};
     snprintf(h.from, sizeof h.from, "%s", dir);

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { PACKED_MAX = 1 << 17 };
+enum { PACKED_MAX = 1 << 17, PLAIN_FACTOR = 192, PLAIN_BASE = 4 << 20 };
 
 static const char separator[] = "\n\n";
 
@@ -109,14 +109,18 @@ static void feed(const uint8_t *data, size_t size)
         return;
     }
     const bool text = kind == 't' || kind == 'T';
-    const Told told = read_all(fuzz_put(path, text ? "in.txt" : "in.jsonl", data, size));
-    if (text && told.status == ERR_NONE) must_be_whole(&told, size);
     const bool gzip = size >= 2 && data[0] == 0x1f && data[1] == 0x8b;
+    const int64_t before = fuzz_memory_begin();
+    const Told told = read_all(fuzz_put(path, text ? "in.txt" : "in.jsonl", data, size));
+    const int64_t heap = fuzz_memory_peak() - before;
+    fuzz_must(gzip || heap <= (int64_t)(PLAIN_FACTOR * size + PLAIN_BASE),
+              "%lld bytes of heap for %zu bytes of text", (long long)heap, size);
+    if (text && told.status == ERR_NONE) must_be_whole(&told, size);
     if ((kind != 'T' && kind != 'J') || gzip || size > PACKED_MAX / 2) return;
     const size_t n = pack(data, size, packed);
     const Told again = read_all(fuzz_put(path, text ? "in.txt.gz" : "in.jsonl.gz", packed, n));
     must_agree(&told, &again);
 }
 
-// gzip makes at most 1032 bytes of one; reading buffers of a megabyte double.
+// gzip makes at most 1032 bytes of one.
 const FuzzTarget fuzz_target = {feed, .memory_factor = 1032 * 4, .memory_base = 8 << 20};

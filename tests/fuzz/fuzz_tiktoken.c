@@ -9,11 +9,9 @@ static void feed(const uint8_t *data, size_t size)
     char path[PATH_CAP];
     fuzz_put(path, "ranks.tiktoken", data, size);
     for (size_t i = 0; i < LT_COUNT(patterns); i++) {
-        Err err = {0};
-        Tokenizer *t = NULL;
-        if (fuzz_good(tokenizer_load(&t, path, patterns[i], &err), &err))
-            fuzz_tokenizer_check(t, data, size);
+        Tokenizer *t = fuzz_tokenizer_load(path, patterns[i], size);
+        if (t) fuzz_tokenizer_check(t, data, size);
     }
 }
 
-const FuzzTarget fuzz_target = {feed, .memory_factor = 256, .memory_base = 12 << 20};
+const FuzzTarget fuzz_target = {feed, .memory_factor = 1024, .memory_base = 12 << 20};

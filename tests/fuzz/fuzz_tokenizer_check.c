@@ -5,7 +5,24 @@
 
 #include <string.h>
 
-enum { OWN_MAX = 1024, SAVED_MAX = 4096 };
+enum {
+    OWN_MAX = 1024,
+    SAVED_MAX = 4096,
+    LOAD_FACTOR = 192,
+    LOAD_BASE = 8 << 20 // the merges of all pairs of bytes, and blocks to read into
+};
+
+Tokenizer *fuzz_tokenizer_load(const char *path, const char *pattern, size_t bytes)
+{
+    Err err = {0};
+    Tokenizer *t = NULL;
+    const int64_t before = fuzz_memory_begin();
+    const bool good = fuzz_good(tokenizer_load(&t, path, pattern, &err), &err);
+    const int64_t heap = fuzz_memory_peak() - before;
+    fuzz_must(heap <= (int64_t)(LOAD_FACTOR * bytes + LOAD_BASE),
+              "loading takes %lld bytes of heap for %zu bytes", (long long)heap, bytes);
+    return good ? t : NULL;
+}
 
 static const char *const texts[] = {
     "The quick brown fox doesn't jump over 1234567 lazy dogs.\n\n  It's  spaces \t\r\n",
