@@ -79,8 +79,9 @@ Status file_size(const char *path, uint64_t *bytes, Err *err)
 Status file_read_fd(int fd, const char *name, Buf *out, Err *err)
 {
     for (;;) {
-        TRY_CTX(buf_reserve(out, BLOCK, err), err, "reading %s", name);
-        const ssize_t n = read(fd, out->data + out->len, BLOCK);
+        if (out->cap < out->len + 2) // no room for a byte and the 0 behind it
+            TRY_CTX(buf_reserve(out, BLOCK, err), err, "reading %s", name);
+        const ssize_t n = read(fd, out->data + out->len, out->cap - out->len - 1);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return err_errno(err, errno, "read %s", name);
         out->len += (size_t)n;
@@ -93,7 +94,12 @@ Status file_read(const char *path, Buf *out, Err *err)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_errno(err, errno, "open %s", path);
-    const Status s = file_read_fd(fd, path, out, err);
+    struct stat st;
+    Status s = ERR_NONE;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) // the whole file, and a byte to see its end
+        s = buf_reserve(out, (size_t)st.st_size + 1, err);
+    if (s != ERR_NONE) s = err_add(err, s, "reading %s", path);
+    if (s == ERR_NONE) s = file_read_fd(fd, path, out, err);
     close(fd);
     return s;
 }
