@@ -13,6 +13,15 @@
 #include <stdio.h>
 #include <string.h>
 
+// JSON has no NaN and no infinity.
+static void json_number(const char *before, double v)
+{
+    if (isfinite(v))
+        printf("%s%.9g", before, v);
+    else
+        printf("%snull", before);
+}
+
 static Status print_loss(const Options *o, const EvalLoss *l, Err *err)
 {
     if (l->counted == 0)
@@ -20,8 +29,10 @@ static Status print_loss(const Options *o, const EvalLoss *l, Err *err)
     const double loss = l->nats / (double)l->counted;
     const double bpb = l->bytes > 0 ? l->nats / log(2.0) / l->bytes : (double)NAN;
     if (o->json) {
-        printf("{\"loss\":%.9g,\"ppl\":%.9g,\"tokens\":%" PRId64, loss, exp(loss), l->counted);
-        if (l->bytes > 0) printf(",\"bpb\":%.9g", bpb);
+        json_number("{\"loss\":", loss);
+        json_number(",\"ppl\":", exp(loss));
+        printf(",\"tokens\":%" PRId64, l->counted);
+        if (l->bytes > 0) json_number(",\"bpb\":", bpb);
         printf("}\n");
     } else {
         printf("loss %.6f ppl %.4f bpb %.4f\n", loss, exp(loss), bpb);
@@ -109,9 +120,13 @@ static Status eval_lastword(const Options *o, Evaluator *e, const Tokenizer *t, 
     TRY(st);
     if (w.n == 0) return err_set(err, ERR_FORMAT, "%s has no texts", o->lastword);
     const double n = (double)w.n;
-    printf(o->json ? "{\"acc\":%.6f,\"ppl\":%.9g,\"n\":%" PRId64 "}\n"
-                   : "acc %.4f ppl %.4f n %" PRId64 "\n",
-           (double)w.right / n, exp(w.nats / n), w.n);
+    if (o->json) {
+        printf("{\"acc\":%.6f", (double)w.right / n);
+        json_number(",\"ppl\":", exp(w.nats / n));
+        printf(",\"n\":%" PRId64 "}\n", w.n);
+    } else {
+        printf("acc %.4f ppl %.4f n %" PRId64 "\n", (double)w.right / n, exp(w.nats / n), w.n);
+    }
     return ERR_NONE;
 }
 

@@ -9,8 +9,10 @@
 Status run_folder_open(RunFolder *f, const char *path, Err *err)
 {
     char lock[PATH_CAP];
-    enum { TRIES = 10 };
+    enum { TRIES = 10, ROOM = 256 }; // room: for checkpoints/.tmp-step-.../NAME.tmp
     *f = (RunFolder){.path = path, .lock = {.fd = -1}};
+    if (strlen(path) + ROOM > PATH_CAP)
+        return err_set(err, ERR_USAGE, "the name of the run's folder is too long: %.60s...", path);
     TRY(path_join(lock, path, "lock", err));
     const bool there = file_exists(path);
     Status st = ERR_NONE;

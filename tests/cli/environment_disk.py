@@ -7,6 +7,7 @@ lost, the message names the path, and where the trouble ends the run goes on bit
 
 SPDX-License-Identifier: MIT
 """
+import json
 import os
 import resource
 import shutil
@@ -164,6 +165,10 @@ def test_a_folder_that_turns_read_only_fails_saves_until_it_can_be_written_again
     r = p.stop()
     check(r.code == 5 and "ermission denied" in r.out, "told", r)
     expect_intact(path, r)
+    best = int(read(os.path.join(path, "checkpoints", "best")).decode().split("-")[1])
+    state = json.loads(read(os.path.join(step_dirs(path)[max(step_dirs(path))], "trainer.json")))
+    check(best in complete_steps(path) and state["best_step"] == best,
+          f"best is {best}, the state says {state['best_step']}, saved are {complete_steps(path)}", r)
 
 
 # ---- folders that go away ----------------------------------------------------------------------
@@ -253,6 +258,40 @@ def test_a_file_in_place_of_the_checkpoints_folder(folder):
     r = p.stop()
     check(r.code == 5, "saved", r)
     expect_intact(path, r)
+
+
+# ---- going on again and again ------------------------------------------------------------------
+
+def test_an_evaluation_that_a_stop_put_off_is_logged_once(folder):
+    data, path = data_of(folder), os.path.join(folder, "run")
+    options = endless(eval_interval=1, save_interval=10 ** 6)
+    p = Live("train", data=data, run=path, folder=folder, **options)
+    p.wait_until(lambda: len(steps_logged(path)) > 3, "a few steps")
+    r = p.stop()
+    at = max(complete_steps(path))
+    for _ in range(3):  # the same save, and each time the evaluation that was due there
+        p = Live("train", data=data, run=path, folder=folder, **options)
+        p.wait_until(lambda: max(steps_logged(path)) > at + 3, "steps beyond it")
+        p.stop(signal.SIGKILL)
+    ok("train", data=data, run=path, **{**options, "max_steps": at + 2})
+    steps = [m["step"] for m in metrics(path) if m["kind"] == "eval"]
+    check(steps == list(range(1, at + 3)), f"evaluations: {steps}", r)
+
+
+def test_going_back_takes_best_along_and_bounds_what_is_given_up(folder):
+    data, path = data_of(folder), os.path.join(folder, "run")
+    base = os.path.join(path, "checkpoints")
+    options = small(eval_interval=4, keep=3, keep_every=4, decay_steps=40)
+    ok("train", data=data, run=path, **options)
+    best = {m["step"] for m in metrics(path) if m.get("best")}
+    for back in (20, 12):
+        older = max(s for s in best if s <= back)
+        ok("train", run=path, resume=f"step-{back:08d}", max_steps=back)
+        check(read(os.path.join(base, "best")) == f"step-{older:08d}\n".encode(),
+              f"back at {back}, best is {read(os.path.join(base, 'best'))}, expected {older}")
+        aside = sorted(n for n in os.listdir(base) if n.startswith("aside-"))
+        check(1 <= len(aside) <= 4, f"given up: {aside}")
+    check(all(int(n.split("-")[2]) <= 20 for n in aside), f"of an earlier time: {aside}")
 
 
 # ---- one run, one process ------------------------------------------------------------------------

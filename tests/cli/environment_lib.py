@@ -2,11 +2,13 @@
 
 SPDX-License-Identifier: MIT
 """
+import atexit
 import functools
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -157,12 +159,15 @@ def all_tests(names):
     return [ends_its_runs(t) for n, t in names.items() if n.startswith("test_")]
 
 
-def shim(folder, **settings):
+def shim(**settings):
     """Environment that puts environment_shim.c in front of the C library."""
     compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
     if not compiler:
         raise Skipped("needs a C compiler")
-    library = os.path.join(folder, "shim.so")
+    # LD_PRELOAD is split at spaces, which the test's own folder has.
+    place = tempfile.mkdtemp(prefix="lathe-shim-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    library = os.path.join(place, "shim.so")
     r = subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library,
                         os.path.join(HERE, "environment_shim.c"), "-ldl"], capture_output=True, text=True)
     check(r.returncode == 0, f"the shim does not compile:\n{r.stderr}")
