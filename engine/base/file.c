@@ -4,10 +4,12 @@
 #include "engine/base/file.h"
 #include "engine/base/assert.h"
 #include "engine/base/mem.h"
+#include "engine/base/stop.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +76,26 @@ Status file_size(const char *path, uint64_t *bytes, Err *err)
     if (stat(path, &st) != 0) return err_errno(err, errno, "%s", path);
     *bytes = (uint64_t)st.st_size;
     return ERR_NONE;
+}
+
+Status file_read_part(int fd, const char *name, void *to, size_t cap, size_t *got, Err *err)
+{
+    enum { LOOK_MS = 200 };
+    *got = 0;
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        const int ready = poll(&p, 1, LOOK_MS); // files are always ready
+        if (ready == 0 || (ready < 0 && errno == EINTR)) {
+            if (!stop_requested()) continue;
+            return err_set(err, ERR_STOPPED, "stopped by %s, waiting for %s",
+                           stop_name(stop_requested()), name);
+        }
+        const ssize_t n = read(fd, to, cap);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return err_errno(err, errno, "read %s", name);
+        *got = (size_t)n;
+        return ERR_NONE;
+    }
 }
 
 Status file_read_fd(int fd, const char *name, Buf *out, Err *err)

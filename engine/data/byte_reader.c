@@ -34,15 +34,12 @@ static Status refill(ByteReader *r, Err *err)
     memmove(r->block, r->block + r->at, r->fill - r->at);
     r->fill -= r->at;
     r->at = 0;
-    while (!r->file_end) {
-        const ssize_t n = read(r->fd, r->block + r->fill, IN_BLOCK - r->fill);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return err_errno(err, errno, "read %s", r->name);
-        if (n == 0) r->file_end = true;
-        r->fill += (size_t)n;
-        r->taken += (uint64_t)n;
-        break;
-    }
+    if (r->file_end) return ERR_NONE;
+    size_t n;
+    TRY(file_read_part(r->fd, r->name, r->block + r->fill, IN_BLOCK - r->fill, &n, err));
+    r->file_end = n == 0;
+    r->fill += n;
+    r->taken += n;
     return ERR_NONE;
 }
 
