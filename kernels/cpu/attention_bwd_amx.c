@@ -78,7 +78,7 @@ typedef struct Head {
     const uint16_t *q, *k, *v, *dout, *out; // k and v from the hull on
 } Head;
 
-// A block of queries: spans relative to the hull, lse, and scale * delta, a lane a query.
+// A block of queries: spans relative to the hull, lse / ln 2, and scale * delta, a lane a query.
 typedef struct Queries {
     int64_t i0, n, pieces;
     KeySpan piece[PIECES], all;
@@ -141,7 +141,7 @@ static void describe_queries(const Head *hd, Queries *qs)
         const bool sees = s.lo < s.hi;
         qs->lo[i] = sees ? (int32_t)(s.lo - hd->hull.lo) : 0;
         qs->hi[i] = sees ? (int32_t)(s.hi - hd->hull.lo) : 0;
-        qs->lse[i] = sees ? lse[qs->i0 + i] : 0;
+        qs->lse[i] = sees ? lse[qs->i0 + i] * VM_LOG2E : 0;
         qs->delta[i] = 0;
         if (!sees) continue;
         const int64_t at = (qs->i0 + i) * a->out_row;
@@ -166,7 +166,7 @@ static void piece(const Head *hd, const Queries *qs, int64_t j, int64_t ib, char
     amx_mul(hd->kh, x->v + j * hd->a->D * 2, x->dout + ib * hd->kh * AMX_STEP, x->dP, true, NULL,
             NULL);
     const int64_t i = ib * AMX_W;
-    const VecF scale = vec_set(hd->a->scale);
+    const VecF scale = vec_set(hd->a->scale), scale2 = vec_set(hd->a->scale * VM_LOG2E);
     const VecF lse[2] = {vec_load(qs->lse + i), vec_load(qs->lse + i + 16)};
     const VecF delta[2] = {vec_load(qs->delta + i), vec_load(qs->delta + i + 16)};
     const __m512i lo[2] = {_mm512_loadu_si512(qs->lo + i), _mm512_loadu_si512(qs->lo + i + 16)};
@@ -179,7 +179,7 @@ static void piece(const Head *hd, const Queries *qs, int64_t j, int64_t ib, char
         for (int t = 0; t < 2; t++) {
             const __mmask16 m =
                 _mm512_cmple_epi32_mask(lo[t], key) & _mm512_cmpgt_epi32_mask(hi[t], key);
-            const VecF e = vm_exp_neg(vec_load(x->S + r * AMX_W + t * 16) * scale - lse[t]);
+            const VecF e = vec_exp2(vec_load(x->S + r * AMX_W + t * 16) * scale2 - lse[t]);
             const VecF g = vec_load(x->dP + r * AMX_W + t * 16) * scale - delta[t];
             p[t] = (VecF)_mm512_maskz_mov_ps(m, (__m512)e);
             d[t] = (VecF)_mm512_maskz_mul_ps(m, (__m512)e, (__m512)g);

@@ -17,7 +17,7 @@
 //         bits. Keys that no query of the sample sees are not even packed: they may hold NaN.
 //
 // COST    4 T T D FLOP a head (half when causal), bound by exp for small D: about 15 vector
-//         operations for 32 scores. Scratch a thread: packed keys and values and one strip of T x
+//         operations for 16 scores. Scratch a thread: packed keys and values and one strip of T x
 //         32 scores.
 // RULES   A head is computed by one thread, in one order: bitwise repeatable.
 // SHAPES  bf16, D a multiple of 32, no dropout, at least 8 queries (fewer do not pay for packing).
@@ -57,41 +57,51 @@ LT_INLINE uint32_t span_bits(KeySpan s, int64_t j)
     return hi <= 0 ? 0 : amx_mask(hi) & (lo >= 32 ? 0 : ~0u << LT_MAX(lo, 0));
 }
 
-// One row: scores to probabilities times *sum; returns the row's maximum. Spans and block numbers
-// count from the strip's first block.
-static float softmax_row(const float *S, char *P, KeySpan s, int64_t blocks, float scale,
-                         float *sum)
+// Of a strip: for each query the lanes' maxima and sums over the keys so far, and once the maxima
+// are final, minus the maximum. All in units of log 2.
+typedef struct Rows {
+    VecF top[AMX_W], sum[AMX_W];
+    float minus[AMX_W];
+} Rows;
+
+// Both sweeps go block by block, so that scores are read in the order in which they lie. `seen`:
+// bits of the keys that each query sees, NULL: all.
+static void block_top(Rows *r, const float *S, const uint32_t *seen, float by)
 {
-    const int64_t j0 = s.lo / AMX_W, j1 = amx_blocks(s.hi);
-    const __m512 none = _mm512_set1_ps(-INFINITY), by = _mm512_set1_ps(scale);
-    __m512 top = none;
-    for (int64_t j = j0; j < j1; j++) {
-        const uint32_t m = j == j0 || j + 1 == j1 ? span_bits(s, j) : ~0u;
-        const float *x = S + j * AMX_BLOCK;
-        top = _mm512_max_ps(top, _mm512_mask_mul_ps(none, (__mmask16)m, _mm512_load_ps(x), by));
-        top = _mm512_max_ps(
-            top, _mm512_mask_mul_ps(none, (__mmask16)(m >> 16), _mm512_load_ps(x + 16), by));
+    const __m512 none = _mm512_set1_ps(-INFINITY), scale = _mm512_set1_ps(by);
+    for (int i = 0; i < AMX_W; i++) {
+        const uint32_t m = seen ? seen[i] : ~0u;
+        const __m512 x0 = _mm512_load_ps(S + i * AMX_W), x1 = _mm512_load_ps(S + i * AMX_W + 16);
+        const __m512 a = _mm512_mask_mul_ps(none, (__mmask16)m, x0, scale);
+        const __m512 b = _mm512_mask_mul_ps(none, (__mmask16)(m >> 16), x1, scale);
+        r->top[i] = vec_max(r->top[i], vec_max((VecF)a, (VecF)b));
     }
-    const float most = _mm512_reduce_max_ps(top);
-    const __m512 minus = _mm512_set1_ps(-most);
-    VecF total = {0};
-    for (int64_t j = 0; j < blocks; j++) {
-        char *to = P + j * AMX_STEP;
-        if (j < j0 || j >= j1) {
-            _mm512_store_si512(to, _mm512_setzero_si512());
-            continue;
+}
+// Scores to probabilities times the row's sum, as a left operand.
+static void block_exp(Rows *r, char *P, const float *S, const uint32_t *seen, float by)
+{
+    for (int i = 0; i < AMX_W; i++) {
+        const VecF minus = vec_set(r->minus[i]);
+        VecF p0 = vec_exp2(vec_load(S + i * AMX_W) * by + minus);
+        VecF p1 = vec_exp2(vec_load(S + i * AMX_W + 16) * by + minus);
+        if (seen) {
+            p0 = (VecF)_mm512_maskz_mov_ps((__mmask16)seen[i], (__m512)p0);
+            p1 = (VecF)_mm512_maskz_mov_ps((__mmask16)(seen[i] >> 16), (__m512)p1);
         }
-        const uint32_t m = j == j0 || j + 1 == j1 ? span_bits(s, j) : ~0u;
-        const float *x = S + j * AMX_BLOCK;
-        const VecF e0 = vm_exp_neg((VecF)_mm512_fmadd_ps(_mm512_load_ps(x), by, minus));
-        const VecF e1 = vm_exp_neg((VecF)_mm512_fmadd_ps(_mm512_load_ps(x + 16), by, minus));
-        const VecF p0 = (VecF)_mm512_maskz_mov_ps((__mmask16)m, (__m512)e0);
-        const VecF p1 = (VecF)_mm512_maskz_mov_ps((__mmask16)(m >> 16), (__m512)e1);
-        total += p0 + p1;
-        _mm512_store_si512(to, amx_bf16(p0, p1));
+        r->sum[i] += p0 + p1;
+        _mm512_store_si512(P + i * 64, amx_bf16(p0, p1));
     }
-    *sum = _mm512_reduce_add_ps((__m512)total);
-    return most;
+}
+
+// NULL when each of the n queries sees all keys of block j, otherwise `bits`, filled.
+static const uint32_t *block_seen(const KeySpan *see, int64_t n, int64_t j, uint32_t bits[AMX_W])
+{
+    uint32_t all = ~0u;
+    for (int64_t i = 0; i < AMX_W; i++) {
+        bits[i] = i < n ? span_bits(see[i], j) : ~0u;
+        all &= bits[i];
+    }
+    return all == ~0u ? NULL : bits;
 }
 
 // Queries i0 .. i0+n-1 of a head; `hull` is where the packed keys begin and end.
@@ -103,34 +113,42 @@ static void strip(const AttentionFwdArgs *a, const Room *x, KeySpan hull, int64_
     for (int64_t i = 0; i < n; i++) {
         see[i] = amx_visible(&a->mask, b, i0 + i, a->q_pos0 + i0 + i, a->Tq, a->Tk);
         all = amx_span_join(all, see[i]);
+        see[i].lo -= hull.lo;
+        see[i].hi -= hull.lo;
     }
     const int64_t first = all.lo < all.hi ? (all.lo - hull.lo) / AMX_W : 0;
-    const int64_t blocks = all.lo < all.hi ? amx_blocks(all.hi - hull.lo) - first : 0;
-    const int64_t base = hull.lo + first * AMX_W; // key of the strip's first block
+    const int64_t end = all.lo < all.hi ? amx_blocks(all.hi - hull.lo) : 0;
     const uint16_t *q = (const uint16_t *)a->q + b * a->q_batch + i0 * a->q_row + h * a->D;
     uint16_t *out = (uint16_t *)a->out + b * a->out_batch + i0 * a->out_row + h * a->D;
+    const float by = a->scale * VM_LOG2E;
     float weight[AMX_W];
+    uint32_t bits[AMX_W];
+    Rows r;
 
     amx_pack_a_rows(x->q, q, a->q_row, n, a->D);
-    for (int64_t j = 0; j < blocks; j++)
-        amx_mul(kh, x->q, x->k + (first + j) * kh * AMX_STEP, x->S + j * AMX_BLOCK, true, NULL,
-                NULL);
+    for (int i = 0; i < AMX_W; i++) {
+        r.top[i] = vec_set(-INFINITY);
+        r.sum[i] = vec_set(0);
+    }
+    for (int64_t j = first; j < end; j++) {
+        amx_mul(kh, x->q, x->k + j * kh * AMX_STEP, x->S + j * AMX_BLOCK, true, NULL, NULL);
+        block_top(&r, x->S + j * AMX_BLOCK, block_seen(see, n, j, bits), by);
+    }
+    for (int i = 0; i < AMX_W; i++) r.minus[i] = -_mm512_reduce_max_ps((__m512)r.top[i]);
+    for (int64_t j = first; j < end; j++)
+        block_exp(&r, x->p + j * AMX_STEP, x->S + j * AMX_BLOCK, block_seen(see, n, j, bits), by);
     for (int64_t i = 0; i < n; i++) {
-        float lse = -INFINITY;
-        weight[i] = 0;
-        if (see[i].lo < see[i].hi) {
-            const KeySpan s = {see[i].lo - base, see[i].hi - base};
-            float sum;
-            const float top =
-                softmax_row(x->S + i * AMX_W, x->p + i * 64, s, blocks, a->scale, &sum);
-            lse = top + logf(sum);
-            weight[i] = 1.0f / sum;
-        }
-        if (a->lse) a->lse[(b * a->H + h) * a->Tq + i0 + i] = lse;
+        const bool seen = see[i].lo < see[i].hi;
+        const float sum = _mm512_reduce_add_ps((__m512)r.sum[i]);
+        weight[i] = seen ? 1.0f / sum : 0;
+        if (a->lse)
+            a->lse[(b * a->H + h) * a->Tq + i0 + i] =
+                seen ? logf(sum) - r.minus[i] * VM_LN2 : -INFINITY;
     }
     for (int64_t c = 0; c < kh; c++) {
-        if (blocks > 0)
-            amx_mul(blocks, x->p, x->v + (c * packed + first) * AMX_STEP, x->O, true, NULL, NULL);
+        if (first < end)
+            amx_mul(end - first, x->p + first * AMX_STEP, x->v + (c * packed + first) * AMX_STEP,
+                    x->O, true, NULL, NULL);
         for (int64_t i = 0; i < n; i++) {
             const VecF w = vec_set(weight[i]);
             __m512i y = _mm512_setzero_si512();

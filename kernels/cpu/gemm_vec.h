@@ -6,18 +6,6 @@
 #include "kernels/cpu/vmath.h"
 #include "kernels/ops/matmul.h"
 
-// Lanes 0, VL, 1, VL+1, ... of a and b side by side: the lower half and the upper half.
-#if LATHE_VB == 64
-#define GEMM_LO 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define GEMM_HI 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif LATHE_VB == 32
-#define GEMM_LO 0, 8, 1, 9, 2, 10, 3, 11
-#define GEMM_HI 4, 12, 5, 13, 6, 14, 7, 15
-#else
-#define GEMM_LO 0, 4, 1, 5
-#define GEMM_HI 2, 6, 3, 7
-#endif
-
 // VL x VL transpose: log2(VL) rounds, each of which interleaves row i with row i + VL/2.
 LT_INLINE void gemm_transpose(VecF r[VL])
 {
@@ -26,8 +14,8 @@ LT_INLINE void gemm_transpose(VecF r[VL])
     for (int round = 1; round < VL; round *= 2) {
 #pragma GCC unroll 8
         for (int i = 0; i < VL / 2; i++) {
-            t[2 * i] = __builtin_shufflevector(r[i], r[i + VL / 2], GEMM_LO);
-            t[2 * i + 1] = __builtin_shufflevector(r[i], r[i + VL / 2], GEMM_HI);
+            t[2 * i] = __builtin_shufflevector(r[i], r[i + VL / 2], VEC_LO);
+            t[2 * i + 1] = __builtin_shufflevector(r[i], r[i + VL / 2], VEC_HI);
         }
 #pragma GCC unroll 16
         for (int i = 0; i < VL; i++) r[i] = t[i];

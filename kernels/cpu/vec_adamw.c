@@ -8,7 +8,7 @@
 //
 //         Bias corrections, learning rate and decay are folded into five floats before the loop.
 //         Ordinary stores: the lines of m, v and w were just read; storing past the cache only
-//         costs.
+//         costs. The bf16 copy is not read, and a large one is stored past the cache.
 //
 // COST    28 bytes an element and 2-4 for the copy; a square root and two divisions, hidden behind
 //         the memory.
@@ -21,7 +21,11 @@
 
 #include <math.h>
 
-enum { ADAMW_CHUNK = 1 << 14 };
+enum {
+    ADAMW_CHUNK = 1 << 14,
+    ADAMW_AHEAD = 128,      // elements fetched ahead in each of the four streams
+    ADAMW_STREAM = 1 << 22, // elements from which the bf16 copy is more than caches keep
+};
 
 typedef struct Rates {
     float g, b1, c1, b2, c2; // gradient scale, betas and 1 - betas
@@ -29,14 +33,8 @@ typedef struct Rates {
     float decay, eps;        // lr * weight_decay
 } Rates;
 
-LT_INLINE VecF vec_sqrt(VecF x)
-{
-    VecF r;
-    for (int i = 0; i < VL; i++) r[i] = __builtin_sqrtf(x[i]);
-    return r;
-}
-
-LT_INLINE void update(const AdamwArgs *a, const Rates *r, DType param, int64_t i, int64_t n)
+// Elements i .. i+n-1, n <= VL, but for the copy, which is returned.
+LT_INLINE VecF update(const AdamwArgs *a, const Rates *r, int64_t i, int64_t n)
 {
     const VecF g = vec_load_as_n(a->grad, DTYPE_F32, i, n, 0) * r->g;
     const VecF m = vec_load_as_n(a->m, DTYPE_F32, i, n, 0) * r->b1 + g * r->c1;
@@ -46,14 +44,42 @@ LT_INLINE void update(const AdamwArgs *a, const Rates *r, DType param, int64_t i
     vec_store_as_n(a->m, DTYPE_F32, i, n, m);
     vec_store_as_n(a->v, DTYPE_F32, i, n, v);
     vec_store_as_n(a->w, DTYPE_F32, i, n, y);
+    return y;
+}
+
+LT_INLINE void update_copy(const AdamwArgs *a, const Rates *r, DType param, int64_t i, int64_t n)
+{
+    const VecF y = update(a, r, i, n);
     if (a->param) vec_store_as_n(a->param, param, i, n, y);
 }
 
-LT_INLINE void run(const AdamwArgs *a, const Rates *r, DType param, int64_t i0, int64_t i1)
+LT_INLINE void fetch(const AdamwArgs *a, int64_t i)
+{
+    __builtin_prefetch(a->grad + i);
+    __builtin_prefetch(a->m + i, 1);
+    __builtin_prefetch(a->v + i, 1);
+    __builtin_prefetch(a->w + i, 1);
+}
+
+LT_INLINE void run(const AdamwArgs *a, const Rates *r, DType param, bool stream, int64_t i0,
+                   int64_t i1)
 {
     int64_t i = i0;
-    for (; i + VL <= i1; i += VL) update(a, r, param, i, VL);
-    if (i < i1) update(a, r, param, i, i1 - i);
+    if (stream) {
+        uint16_t *const copy = a->param;
+        for (; i < i1 && (uintptr_t)(copy + i) % LATHE_VB != 0; i++) update_copy(a, r, param, i, 1);
+        for (; i + 2 * VL <= i1; i += 2 * VL) {
+            fetch(a, i + ADAMW_AHEAD);
+            fetch(a, i + ADAMW_AHEAD + VL);
+            const VecF lo = update(a, r, i, VL), hi = update(a, r, i + VL, VL);
+            vec_stream_halves(copy + i, vec_to_bf16(lo), vec_to_bf16(hi));
+        }
+    }
+    for (; i + VL <= i1; i += VL) {
+        fetch(a, i + ADAMW_AHEAD);
+        update_copy(a, r, param, i, VL);
+    }
+    if (i < i1) update_copy(a, r, param, i, i1 - i);
 }
 
 Status ISA_NAME(vec_adamw)(const AdamwArgs *a, OpCtx *cx, Err *err)
@@ -61,22 +87,22 @@ Status ISA_NAME(vec_adamw)(const AdamwArgs *a, OpCtx *cx, Err *err)
     (void)err;
     const double fix1 = 1.0 - pow(a->beta1, (double)a->step);
     const double fix2 = 1.0 - pow(a->beta2, (double)a->step);
-    const Rates  r = {.g     = a->grad_scale,
-                      .b1    = (float)a->beta1,
-                      .c1    = (float)(1.0 - a->beta1),
-                      .b2    = (float)a->beta2,
-                      .c2    = (float)(1.0 - a->beta2),
-                      .fix1  = (float)(a->lr / fix1),
-                      .fix2  = (float)(1.0 / fix2),
-                      .decay = (float)(a->lr * a->weight_decay),
-                      .eps   = (float)a->eps};
+    const Rates r = {.g = a->grad_scale,
+                     .b1 = (float)a->beta1,
+                     .c1 = (float)(1.0 - a->beta1),
+                     .b2 = (float)a->beta2,
+                     .c2 = (float)(1.0 - a->beta2),
+                     .fix1 = (float)(a->lr / fix1),
+                     .fix2 = (float)(1.0 / fix2),
+                     .decay = (float)(a->lr * a->weight_decay),
+                     .eps = (float)a->eps};
 #pragma omp parallel for num_threads(cx->device->threads) schedule(static) if (a->n > ADAMW_CHUNK)
     for (int64_t i0 = 0; i0 < a->n; i0 += ADAMW_CHUNK) {
         const int64_t i1 = LT_MIN(i0 + ADAMW_CHUNK, a->n);
-        if (a->param_dtype == DTYPE_BF16)
-            run(a, &r, DTYPE_BF16, i0, i1);
+        if (a->param && a->param_dtype == DTYPE_BF16)
+            run(a, &r, DTYPE_BF16, a->n >= ADAMW_STREAM, i0, i1);
         else
-            run(a, &r, a->param_dtype, i0, i1);
+            run(a, &r, a->param_dtype, false, i0, i1);
     }
     return ERR_NONE;
 }

@@ -24,14 +24,22 @@
 
 enum { CE_BLOCK = 16 };
 
+// e^(x - top) for x <= top.
+LT_INLINE VecF exp_below(VecF x, VecF top)
+{
+    return vec_exp2((x - top) * VM_LOG2E);
+}
+
 // Fold `n` vectors into (top, sum). -FLT_MAX stands for "none yet": -infinity - -infinity is NaN.
 LT_INLINE void fold(VecF *top, VecF *sum, const VecF *x, int n)
 {
     VecF m = *top;
+#pragma GCC unroll 16
     for (int k = 0; k < n; k++) m = vec_max(m, x[k]);
     VecF s = vec_set(0);
-    for (int k = 0; k < n; k++) s += vm_exp_neg(x[k] - m);
-    *sum = *sum * vm_exp_neg(*top - m) + s;
+#pragma GCC unroll 16
+    for (int k = 0; k < n; k++) s += exp_below(x[k], m);
+    *sum = *sum * exp_below(*top, m) + s;
     *top = m;
 }
 
@@ -40,9 +48,10 @@ LT_INLINE void row_run(const CrossEntropyArgs *a, DType dt, int64_t n)
     enum { STEP = CE_BLOCK * VL };
     const int64_t row = n * a->Vp, t = a->target[n], V = a->V;
     ASSERT(t >= 0 && t < V, "cross_entropy: target %lld of %lld", (long long)t, (long long)V);
-    VecF          top = vec_set(-FLT_MAX), sum = vec_set(0), x[CE_BLOCK];
-    int64_t       v = 0;
+    VecF top = vec_set(-FLT_MAX), sum = vec_set(0), x[CE_BLOCK];
+    int64_t v = 0;
     for (; v + STEP <= V; v += STEP) {
+#pragma GCC unroll 16
         for (int k = 0; k < CE_BLOCK; k++) x[k] = vec_load_as(a->logits, dt, row + v + k * VL);
         fold(&top, &sum, x, CE_BLOCK);
     }
@@ -52,23 +61,23 @@ LT_INLINE void row_run(const CrossEntropyArgs *a, DType dt, int64_t n)
     }
     float peak = top[0];
     for (int k = 1; k < VL; k++) peak = top[k] > peak ? top[k] : peak;
-    const VecF scaled = sum * vm_exp_neg(top - peak);
-    double     total  = 0;
+    const VecF most = vec_set(peak), scaled = sum * exp_below(top, most);
+    double total = 0;
     for (int k = 0; k < VL; k++) total += (double)scaled[k];
 
     const float xt = dtype_load(a->logits, dt, row + t);
-    a->loss[n]     = (float)(log(total) + (double)(peak - xt));
+    a->loss[n] = (float)(log(total) + (double)(peak - xt));
     if (!a->want_grad) return;
     const double each = (double)a->grad_scale / total;
-    const double et   = (double)vm_exp_neg(vec_set(xt - peak))[0];
-    const float  mul  = (float)each;
-    const float  dx_t = (float)(et * each - (double)a->grad_scale); // of the target
+    const double et = (double)exp_below(vec_set(xt), most)[0];
+    const float mul = (float)each;
+    const float dx_t = (float)(et * each - (double)a->grad_scale); // of the target
     for (v = 0; v + VL <= V; v += VL) {
-        const VecF p = vm_exp_neg(vec_load_as(a->logits, dt, row + v) - peak);
+        const VecF p = exp_below(vec_load_as(a->logits, dt, row + v), most);
         vec_store_as(a->logits, dt, row + v, p * mul);
     }
     if (v < V) {
-        const VecF p = vm_exp_neg(vec_load_as_n(a->logits, dt, row + v, V - v, -INFINITY) - peak);
+        const VecF p = exp_below(vec_load_as_n(a->logits, dt, row + v, V - v, -INFINITY), most);
         vec_store_as_n(a->logits, dt, row + v, V - v, p * mul);
     }
     dtype_store(a->logits, dt, row + t, dx_t);
@@ -87,6 +96,8 @@ Status ISA_NAME(vec_cross_entropy)(const CrossEntropyArgs *a, OpCtx *cx, Err *er
                 memset((char *)a->logits + (size_t)(n * a->Vp) * bytes, 0, (size_t)a->Vp * bytes);
         } else if (a->dtype == DTYPE_F32) {
             row_run(a, DTYPE_F32, n);
+        } else if (a->dtype == DTYPE_BF16) {
+            row_run(a, DTYPE_BF16, n);
         } else {
             row_run(a, a->dtype, n);
         }

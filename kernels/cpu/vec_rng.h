@@ -10,32 +10,23 @@
 #include "kernels/cpu/vec_simd.h"
 #include "kernels/ops/dropout.h"
 
-typedef uint64_t VecU64 __attribute__((vector_size(LATHE_VB)));
 typedef uint32_t VecUMem __attribute__((vector_size(LATHE_VB), aligned(4), may_alias));
 
 typedef struct VecDrop { // a DropoutSpec for one sample and head
     uint32_t key0, key1, ctr2, ctr3;
     uint32_t threshold;
-    float    scale; // 1 / (1 - p)
+    float scale; // 1 / (1 - p)
 } VecDrop;
 
 LT_INLINE VecDrop vec_drop(const DropoutSpec *d, int64_t b, uint32_t head)
 {
     const uint64_t sample = (uint64_t)d->sample[b];
-    return (VecDrop){.key0      = (uint32_t)d->seed,
-                     .key1      = (uint32_t)(d->seed >> 32) ^ (uint32_t)(sample >> 32),
-                     .ctr2      = d->layer << 20 | (uint32_t)d->site << 16 | head,
-                     .ctr3      = (uint32_t)sample,
+    return (VecDrop){.key0 = (uint32_t)d->seed,
+                     .key1 = (uint32_t)(d->seed >> 32) ^ (uint32_t)(sample >> 32),
+                     .ctr2 = d->layer << 20 | (uint32_t)d->site << 16 | head,
+                     .ctr3 = (uint32_t)sample,
                      .threshold = rng_threshold((double)d->p),
-                     .scale     = (float)(1.0 / (1.0 - (double)d->p))};
-}
-
-LT_INLINE void vec_mul_wide(VecU *hi, VecU *lo, VecU c, uint32_t m)
-{
-    const VecU64 even = ((VecU64)c & 0xffffffffu) * (uint64_t)m;
-    const VecU64 odd  = ((VecU64)c >> 32) * (uint64_t)m;
-    *hi = (VecU)((even >> 32) | (odd & 0xffffffff00000000u));
-    *lo = (VecU)((even & 0xffffffffu) | (odd << 32));
+                     .scale = (float)(1.0 / (1.0 - (double)d->p))};
 }
 
 LT_INLINE void vec_philox(VecU c[4], uint32_t k0, uint32_t k1)
@@ -58,8 +49,15 @@ LT_INLINE void vec_rng_columns(uint32_t w[4 * VL], const VecDrop *d, uint32_t ro
 {
     VecU c[4] = {vec_iota() + col4, (VecU){0} + row, (VecU){0} + d->ctr2, (VecU){0} + d->ctr3};
     vec_philox(c, d->key0, d->key1);
-    for (int i = 0; i < VL; i++)
-        for (int k = 0; k < 4; k++) w[4 * i + k] = c[k][i];
+    const VecU low02 = __builtin_shufflevector(c[0], c[2], VEC_LO);
+    const VecU high02 = __builtin_shufflevector(c[0], c[2], VEC_HI);
+    const VecU low13 = __builtin_shufflevector(c[1], c[3], VEC_LO);
+    const VecU high13 = __builtin_shufflevector(c[1], c[3], VEC_HI);
+    const VecU out[4] = {__builtin_shufflevector(low02, low13, VEC_LO),
+                         __builtin_shufflevector(low02, low13, VEC_HI),
+                         __builtin_shufflevector(high02, high13, VEC_LO),
+                         __builtin_shufflevector(high02, high13, VEC_HI)};
+    memcpy(w, out, sizeof out);
 }
 // w[k]: column 4*col4 + k of rows row .. row + VL - 1.
 LT_INLINE void vec_rng_rows(VecU w[4], const VecDrop *d, uint32_t row, uint32_t col4)
@@ -79,8 +77,8 @@ LT_INLINE VecF vec_drop_apply(const VecDrop *d, VecU words, VecF x)
 // Elements along one row that come VL at a time: the words of 4*VL columns are made when needed.
 typedef struct VecDropRow {
     const VecDrop *d; // NULL: nothing is dropped
-    uint32_t       row;
-    uint32_t       w[4 * VL];
+    uint32_t row;
+    uint32_t w[4 * VL];
 } VecDropRow;
 
 LT_INLINE VecF vec_drop_next(VecDropRow *r, int64_t col, VecF x) // col: 0, VL, 2 VL, ...

@@ -5,6 +5,7 @@
 // breaks when the compiler forms one. Polynomials are minimax, fitted for this file.
 //
 //   exp    x = n ln2 + r, |r| <= ln2/2;  e^x = 2^n P(r), P of degree 7
+//          (softmax takes vec_exp2 of vec_simd.h: scores that are sums have no last bits to keep)
 //   GELU   far to the left it is x times a tiny exponential, and an exponent z of 100 that is off
 //          by half an ulp would cost 50 ulp in 2^z. So z is an exact head and a small tail:
 //          vm_head() cuts a float to 12 significant bits, and products of two such are exact.
@@ -14,37 +15,44 @@
 #include "kernels/cpu/vec_simd.h"
 
 #define VM_LOG2E  0x1.715476p+0f
+#define VM_LN2    0x1.62e430p-1f
 #define VM_LN2_HI 0x1.63p-1f // 9 bits: times an integer exponent it is exact
 #define VM_LN2_LO -0x1.bd0106p-13f
 #define VM_MAGIC  0x1.8p23f // adding it rounds to an integer, in the low bits of the sum
 
 // The first 12 significant bits, towards zero.
-LT_INLINE VecF vm_head(VecF x) { return (VecF)((VecI)x & (int32_t)0xfffff000); }
+LT_INLINE VecF vm_head(VecF x)
+{
+    return (VecF)((VecI)x & (int32_t)0xfffff000);
+}
 
 // e^r for |r| <= ln2/2.
 LT_INLINE VecF vm_exp_poly(VecF r)
 {
     VecF p = vec_set(0x1.9f0816p-13f);
-    p      = p * r + 0x1.6d8db2p-10f;
-    p      = p * r + 0x1.111272p-7f;
-    p      = p * r + 0x1.55548ep-5f;
-    p      = p * r + 0x1.555554p-3f;
-    p      = p * r + 0.5f;
+    p = p * r + 0x1.6d8db2p-10f;
+    p = p * r + 0x1.111272p-7f;
+    p = p * r + 0x1.55548ep-5f;
+    p = p * r + 0x1.555554p-3f;
+    p = p * r + 0.5f;
     return p * (r * r) + r + 1.0f;
 }
 // 2^r for |r| <= 1/2.
 LT_INLINE VecF vm_exp2_poly(VecF r)
 {
     VecF p = vec_set(0x1.41fb2cp-13f);
-    p      = p * r + 0x1.5f3f32p-10f;
-    p      = p * r + 0x1.3b2d50p-7f;
-    p      = p * r + 0x1.c6aee6p-5f;
-    p      = p * r + 0x1.ebfbdcp-3f;
-    p      = p * r + 0x1.62e430p-1f;
+    p = p * r + 0x1.5f3f32p-10f;
+    p = p * r + 0x1.3b2d50p-7f;
+    p = p * r + 0x1.c6aee6p-5f;
+    p = p * r + 0x1.ebfbdcp-3f;
+    p = p * r + 0x1.62e430p-1f;
     return p * r + 1.0f;
 }
 // 2^n for integers n in [-126, 127]; n = -127 gives 0.
-LT_INLINE VecF vm_pow2(VecI n) { return (VecF)(((VecU)n + 127u) << 23); }
+LT_INLINE VecF vm_pow2(VecI n)
+{
+    return (VecF)(((VecU)n + 127u) << 23);
+}
 
 // x * 2^n, rounded once: in two steps, so that it reaches subnormals and infinity. |n| <= 252.
 LT_INLINE VecF vm_scale(VecF x, VecI n)
@@ -56,7 +64,7 @@ LT_INLINE VecF vm_scale(VecF x, VecI n)
 // e^x. Exactly 0 at -infinity, infinity from 88.73 on.
 LT_INLINE VecF vm_exp(VecF x)
 {
-    x            = vec_min(vec_set(89.0f), vec_max(vec_set(-104.0f), x));
+    x = vec_min(vec_set(89.0f), vec_max(vec_set(-104.0f), x));
     const VecF t = x * VM_LOG2E + VM_MAGIC, n = t - VM_MAGIC;
     const VecF r = x - n * VM_LN2_HI - n * VM_LN2_LO;
     return vm_scale(vm_exp_poly(r), (VecI)t - 0x4b400000);
@@ -64,7 +72,7 @@ LT_INLINE VecF vm_exp(VecF x)
 // e^x for x <= 0 (softmax): results below 1.2e-38 are 0, -infinity gives exactly 0.
 LT_INLINE VecF vm_exp_neg(VecF x)
 {
-    x            = vec_max(vec_set(-88.0f), x);
+    x = vec_max(vec_set(-88.0f), x);
     const VecF t = x * VM_LOG2E + VM_MAGIC, n = t - VM_MAGIC;
     const VecF r = x - n * VM_LN2_HI - n * VM_LN2_LO;
     return vm_exp_poly(r) * (VecF)(((VecU)t << 23) + 0x3f800000u);
@@ -74,12 +82,12 @@ LT_INLINE VecF vm_exp_neg(VecF x)
 LT_INLINE VecF vm_tanh(VecF x)
 {
     const VecF s = x * x;
-    VecF       p = vec_set(0x1.124ffcp-9f);
-    p            = p * s - 0x1.0a2d76p-7f;
-    p            = p * s + 0x1.633042p-6f;
-    p            = p * s - 0x1.b9e65ep-5f;
-    p            = p * s + 0x1.11103ep-3f;
-    p            = p * s - 0x1.555554p-2f;
+    VecF p = vec_set(0x1.124ffcp-9f);
+    p = p * s - 0x1.0a2d76p-7f;
+    p = p * s + 0x1.633042p-6f;
+    p = p * s - 0x1.b9e65ep-5f;
+    p = p * s + 0x1.11103ep-3f;
+    p = p * s - 0x1.555554p-2f;
     const VecF a = vec_abs(x), near0 = x + x * (s * p);
     const VecF y = vec_min(vec_set(20.0f), a + a);
     const VecF t = y * VM_LOG2E + VM_MAGIC, n = t - VM_MAGIC;
@@ -98,13 +106,13 @@ LT_INLINE VecF vm_tanh(VecF x)
 LT_INLINE VecF vm_gelu_tanh(VecF x)
 {
     const VecF num = vec_max(vec_set(-11.5f), x); // below, the result is -0
-    const VecF a   = vec_min(vec_set(8.0f), num); // above, it is x
+    const VecF a = vec_min(vec_set(8.0f), num);   // above, it is x
     const VecF ah = vm_head(a), al = a - ah;
     const VecF s = a * a, sh = vm_head(s);
     const VecF sl = (ah * ah - sh) + al * (a + ah);
     const VecF th = vm_head(s * VM_GT_K3H + VM_GT_K1H);
-    const VecF tl = (sh * VM_GT_K3H - (th - VM_GT_K1H)) +
-                    (sl * VM_GT_K3H + (s * VM_GT_K3L + VM_GT_K1L));
+    const VecF tl =
+        (sh * VM_GT_K3H - (th - VM_GT_K1H)) + (sl * VM_GT_K3H + (s * VM_GT_K3L + VM_GT_K1L));
     const VecF zh = ah * th, zl = al * th + a * tl;
     const VecF t = (zh + zl) + VM_MAGIC, n = t - VM_MAGIC;
     const VecF e = vm_exp2_poly((zh - n) + zl);
@@ -139,23 +147,23 @@ typedef struct VmNormal {
 LT_INLINE VmNormal vm_normal(VecF x, VecF a) // a = |x| <= 15
 {
     const VecF s = x * x;
-    VecF       q = vec_set(-0x1.f4cd70p-18f);
-    q            = q * s + 0x1.d9d5c8p-14f;
-    q            = q * s - 0x1.36db78p-10f;
-    q            = q * s + 0x1.46cc80p-7f;
-    q            = q * s - 0x1.105828p-4f;
-    q            = q * s + 0x1.988454p-2f;
+    VecF q = vec_set(-0x1.f4cd70p-18f);
+    q = q * s + 0x1.d9d5c8p-14f;
+    q = q * s - 0x1.36db78p-10f;
+    q = q * s + 0x1.46cc80p-7f;
+    q = q * s - 0x1.105828p-4f;
+    q = q * s + 0x1.988454p-2f;
 
     const VecF t = 1.0f / (1.0f + 0.5f * a);
-    VecF       g = vec_set(0x1.3f19f0p-2f);
-    g            = g * t - 0x1.2ed204p+0f;
-    g            = g * t + 0x1.ac2d74p+0f;
-    g            = g * t - 0x1.bf6cb4p-1f;
-    g            = g * t + 0x1.ddf306p-7f;
-    g            = g * t - 0x1.f73ca6p-3f;
-    g            = g * t - 0x1.8219eep-4f;
-    g            = g * t - 0x1.7a0994p-12f;
-    g            = g * t + 0x1.9886f8p-2f;
+    VecF g = vec_set(0x1.3f19f0p-2f);
+    g = g * t - 0x1.2ed204p+0f;
+    g = g * t + 0x1.ac2d74p+0f;
+    g = g * t - 0x1.bf6cb4p-1f;
+    g = g * t + 0x1.ddf306p-7f;
+    g = g * t - 0x1.f73ca6p-3f;
+    g = g * t - 0x1.8219eep-4f;
+    g = g * t - 0x1.7a0994p-12f;
+    g = g * t + 0x1.9886f8p-2f;
 
     const VecF ah = vm_head(a), al = a - ah;
     const VecF zh = -0.5f * (ah * ah), zl = -0.5f * (al * (a + ah));
@@ -165,17 +173,17 @@ LT_INLINE VmNormal vm_normal(VecF x, VecF a) // a = |x| <= 15
 }
 LT_INLINE VecF vm_gelu_erf(VecF x)
 {
-    const VecF     a = vec_min(vec_set(14.6f), vec_abs(x));
+    const VecF a = vec_min(vec_set(14.6f), vec_abs(x));
     const VmNormal q = vm_normal(x, a);
-    const VecF     tail = vec_max(vec_set(0.0f), x) - vm_scale(q.g * q.e, q.n);
+    const VecF tail = vec_max(vec_set(0.0f), x) - vm_scale(q.g * q.e, q.n);
     return vec_select(a < 0.9f, x * (0.5f + q.near), tail);
 }
 // Its derivative Phi(x) + x phi(x); the error is below 4 ulp of max(1, |result|).
 LT_INLINE VecF vm_dgelu_erf(VecF x)
 {
-    const VecF     c = vec_min(vec_set(14.6f), vec_max(vec_set(-14.6f), x)), a = vec_abs(c);
+    const VecF c = vec_min(vec_set(14.6f), vec_max(vec_set(-14.6f), x)), a = vec_abs(c);
     const VmNormal q = vm_normal(c, a);
-    const VecF     e = vm_scale(q.e, q.n), up = q.g * e / a;
-    const VecF     tail = vec_select(c > 0.0f, 1.0f - up, up);
+    const VecF e = vm_scale(q.e, q.n), up = q.g * e / a;
+    const VecF tail = vec_select(c > 0.0f, 1.0f - up, up);
     return vec_select(a < 0.9f, 0.5f + q.near, tail) + c * (e * 0x1.988454p-2f);
 }
