@@ -51,8 +51,8 @@ bool file_same(const char *a, const char *b); // two names of one file or folder
 LT_MUST_CHECK Status file_size(const char *path, uint64_t *bytes, Err *err);
 LT_MUST_CHECK Status file_read(const char *path, Buf *out, Err *err); // appends the whole file
 LT_MUST_CHECK Status file_read_fd(int fd, const char *name, Buf *out, Err *err); // until the end
-// One read, which may wait (a pipe, a terminal): 0 bytes are the end. Told to stop (stop.h) while it
-// waits: ERR_STOPPED.
+// One read, which may wait (a pipe, a terminal); 0 bytes are the end. A stop request (stop.h) while
+// it waits is ERR_STOPPED.
 LT_MUST_CHECK Status file_read_part(int fd, const char *name, void *to, size_t cap, size_t *got,
                                     Err *err);
 LT_MUST_CHECK Status file_map(const char *path, FileMap *out, Err *err);

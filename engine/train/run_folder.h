@@ -23,7 +23,7 @@ LT_C_BEGIN
 LT_MUST_CHECK Status run_folder_open(RunFolder *f, const char *path, Err *err);
 // The options, as config.ini: from here on it holds a run.
 LT_MUST_CHECK Status run_folder_config(RunFolder *f, const Options *o, Err *err);
-// Is the folder still ours? *again: it is a new one, and what was open in the old one must be opened
+// Is the folder still ours? *again: it is a new one; what was open in the old one must be opened
 // again.
 LT_MUST_CHECK Status run_folder_hold(RunFolder *f, const Options *o, bool *again, Err *err);
 // Gives the lock back; a folder that was made for a run that was refused is removed. Also of a
