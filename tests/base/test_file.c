@@ -373,6 +373,35 @@ static void lock_is_held_by_one_process_and_dies_with_it(void **state)
     mem_free(path);
 }
 
+static void a_lock_stands_while_its_name_leads_to_it(void **state)
+{
+    char *path = at(*state, "lock");
+    FileLock l, other;
+    OK(file_lock(&l, path, NULL));
+    assert_true(file_lock_stands(&l, path));
+    OK(file_remove(path, NULL));
+    assert_false(file_lock_stands(&l, path));
+    OK(file_lock(&other, path, NULL)); // the name is free again
+    assert_true(file_lock_stands(&other, path) && !file_lock_stands(&l, path));
+    file_unlock(&other);
+    file_unlock(&l);
+    mem_free(path);
+}
+
+static void only_an_empty_folder_is_removed_as_one(void **state)
+{
+    char *folder = at(*state, "folder"), *inside = at(*state, "folder/file");
+    OK(file_mkdirs(folder, NULL));
+    OK(file_replace(inside, "x", 1, NULL));
+    assert_int_equal(file_remove_empty(folder, NULL), ERR_IO);
+    assert_true(file_exists(inside));
+    OK(file_remove(inside, NULL));
+    OK(file_remove_empty(folder, NULL));
+    assert_false(file_exists(folder));
+    mem_free(folder);
+    mem_free(inside);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +418,8 @@ int main(void)
         cmocka_unit_test(a_file_is_renamed),
         cmocka_unit_test(pipe_is_read_to_its_end),
         cmocka_unit_test(lock_is_held_by_one_process_and_dies_with_it),
+        cmocka_unit_test(a_lock_stands_while_its_name_leads_to_it),
+        cmocka_unit_test(only_an_empty_folder_is_removed_as_one),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
