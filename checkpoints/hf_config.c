@@ -8,6 +8,7 @@
 
 #include "checkpoints/json_read.h"
 #include "engine/base/file.h"
+#include "engine/base/mem.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -196,7 +197,7 @@ static Status put_text(Buf *b, const char *key, const char *value, Err *err)
     json_t *j = json_string(value);
     char *text = j ? json_dumps(j, JSON_ENCODE_ANY) : NULL;
     json_decref(j);
-    if (!text) return err_set(err, ERR_FORMAT, "config.json: %s cannot be written as text", key);
+    if (!text) return mem_err(err, strlen(value), "config.json"); // these are UTF-8, as all JSON
     const Status s = buf_printf(b, err, "  \"%s\": %s,\n", key, text);
     free(text); // jansson's allocation
     return s;

@@ -5,6 +5,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
+#include "engine/base/json_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +13,10 @@
 Status json_read_text(json_t **out, const char *path, const char *text, size_t bytes, Err *err)
 {
     json_error_t e;
-    *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
-    if (*out) return ERR_NONE;
+    const Status s =
+        json_text_parse(out, text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e, err);
+    if (s == ERR_NONE) return ERR_NONE;
+    if (s != ERR_FORMAT) return err_add(err, s, "reading %s", path);
     char show[JSON_SHOW_CAP];
     return err_set(err, ERR_FORMAT, "%s: not valid JSON at line %d, column %d: %s", path, e.line,
                    e.column, json_read_show(show, e.text));

@@ -13,23 +13,22 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/file.h"
+#include "engine/base/json_text.h"
 #include "engine/base/mem.h"
 #include "tokenizer/tokenizer_impl.h"
 #include "tokenizer/unicode_class.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 
 static Status json_parse(json_t **out, const Buf *text, Err *err)
 {
     json_error_t e;
-    *out = json_loadb(text->data ? text->data : "", text->len,
-                      JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
-    if (!*out)
-        return err_set(err, ERR_FORMAT, "not JSON: %s, line %d column %d", e.text, e.line,
-                       e.column);
-    return ERR_NONE;
+    const Status s = json_text_parse(out, text->data ? text->data : "", text->len,
+                                     JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e, err);
+    if (s == ERR_FORMAT)
+        return err_set(err, s, "not JSON: %s, line %d column %d", e.text, e.line, e.column);
+    return s;
 }
 
 // Members that must have one value, or be absent or null.

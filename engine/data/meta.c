@@ -4,10 +4,10 @@
 #include "engine/data/meta.h"
 #include "engine/base/compiler.h"
 #include "engine/base/file.h"
+#include "engine/base/json_text.h"
 #include "engine/base/mem.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,17 +26,21 @@ static json_t *file_to_json(const MetaFile *f)
                      "bytes", (json_int_t)f->bytes, "crc32", crc);
 }
 
+// NULL when memory is out at any place: jansson's functions take a NULL and hand the failure on.
 static json_t *split_to_json(const MetaSplit *s)
 {
     json_t *shards = json_array();
-    for (int i = 0; i < s->shards; i++) json_array_append_new(shards, file_to_json(&s->shard[i]));
-    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:o}", "tokens", (json_int_t)s->tokens,
-                          "documents", (json_int_t)s->documents, "text_bytes",
-                          (json_int_t)s->text_bytes, "counted_tokens",
-                          (json_int_t)s->counted_tokens, "shards", shards);
-    if (s->index.name[0]) json_object_set_new(o, "index", file_to_json(&s->index));
-    if (s->mask.name[0]) json_object_set_new(o, "mask", file_to_json(&s->mask));
-    return o;
+    bool all = true;
+    for (int i = 0; i < s->shards; i++)
+        all &= json_array_append_new(shards, file_to_json(&s->shard[i])) == 0;
+    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:o}", "tokens", (json_int_t)s->tokens, "documents",
+                          (json_int_t)s->documents, "text_bytes", (json_int_t)s->text_bytes,
+                          "counted_tokens", (json_int_t)s->counted_tokens, "shards", shards);
+    if (s->index.name[0]) all &= json_object_set_new(o, "index", file_to_json(&s->index)) == 0;
+    if (s->mask.name[0]) all &= json_object_set_new(o, "mask", file_to_json(&s->mask)) == 0;
+    if (all) return o;
+    json_decref(o);
+    return NULL;
 }
 
 Status data_meta_write(const DataMeta *m, const char *dir, Err *err)
@@ -62,8 +66,8 @@ Status data_meta_write(const DataMeta *m, const char *dir, Err *err)
 
 typedef struct Reader { // remembers the first thing that is wrong
     const char *path;
-    Status      status;
-    Err        *err;
+    Status status;
+    Err *err;
 } Reader;
 
 static void wrong(Reader *r, const char *name, const char *what)
@@ -99,7 +103,7 @@ static void get_string(Reader *r, const json_t *o, const char *name, char *out, 
 
 static uint64_t get_hex(Reader *r, const json_t *o, const char *name)
 {
-    char  text[24];
+    char text[24];
     char *end;
     get_string(r, o, name, text, sizeof text);
     const uint64_t v = strtoull(text, &end, 16);
@@ -112,8 +116,8 @@ static void get_file(Reader *r, const json_t *o, MetaFile *out)
     get_string(r, o, "file", out->name, sizeof out->name);
     if (!out->name[0] || strchr(out->name, '/')) wrong(r, "file", "is not a name in the folder");
     out->tokens = get_count(r, o, "tokens");
-    out->bytes  = (uint64_t)get_count(r, o, "bytes");
-    out->crc    = (uint32_t)get_hex(r, o, "crc32");
+    out->bytes = (uint64_t)get_count(r, o, "bytes");
+    out->crc = (uint32_t)get_hex(r, o, "crc32");
 }
 
 static void get_split(Reader *r, const json_t *o, const char *name, MetaSplit *out)
@@ -122,13 +126,13 @@ static void get_split(Reader *r, const json_t *o, const char *name, MetaSplit *o
         wrong(r, name, "is missing or not an object");
         return;
     }
-    out->tokens     = get_count(r, o, "tokens");
+    out->tokens = get_count(r, o, "tokens");
     out->text_bytes = get_count(r, o, "text_bytes");
     // A document has a token at least; sizes of files are computed from these.
-    out->documents       = get_number(r, o, "documents", 0, out->tokens);
-    out->counted_tokens  = get_number(r, o, "counted_tokens", 0, out->tokens);
+    out->documents = get_number(r, o, "documents", 0, out->tokens);
+    out->counted_tokens = get_number(r, o, "counted_tokens", 0, out->tokens);
     const json_t *shards = json_object_get(o, "shards");
-    const size_t  n      = json_array_size(shards);
+    const size_t n = json_array_size(shards);
     if (n > 99999 || !json_is_array(shards)) {
         wrong(r, "shards", "is missing or not a list of shards");
         return;
@@ -138,7 +142,7 @@ static void get_split(Reader *r, const json_t *o, const char *name, MetaSplit *o
         if (r->status == ERR_NONE) r->status = mem_err(r->err, n * sizeof *out->shard, "shards");
         return;
     }
-    out->shards   = (int)n;
+    out->shards = (int)n;
     int64_t total = 0;
     for (size_t i = 0; i < n; i++) {
         get_file(r, json_array_get(shards, i), &out->shard[i]);
@@ -158,11 +162,11 @@ static void get_meta(Reader *r, const json_t *o, DataMeta *m)
     if (strcmp(format, "lathe-data") != 0) wrong(r, "format", "is not \"lathe-data\"");
     if (get_count(r, o, "version") != META_VERSION) wrong(r, "version", "is not 1");
     const json_t *t = json_object_get(o, "tokenizer");
-    m->tokenizer    = get_hex(r, t, "fingerprint");
+    m->tokenizer = get_hex(r, t, "fingerprint");
     get_string(r, t, "kind", m->kind, sizeof m->kind);
-    m->vocab_size      = get_number(r, t, "vocab_size", 1, INT32_MAX);
-    m->end_token       = (int32_t)get_number(r, t, "end_token", -1, m->vocab_size - 1);
-    m->token_bytes     = (int)get_number(r, o, "token_bytes", 2, 4);
+    m->vocab_size = get_number(r, t, "vocab_size", 1, INT32_MAX);
+    m->end_token = (int32_t)get_number(r, t, "end_token", -1, m->vocab_size - 1);
+    m->token_bytes = (int)get_number(r, o, "token_bytes", 2, 4);
     m->empty_documents = get_count(r, o, "empty_documents");
     if (m->token_bytes == 3) wrong(r, "token_bytes", "is not 2 or 4");
     for (int i = 0; i < 2; i++)
@@ -174,16 +178,19 @@ Status data_meta_read(DataMeta *m, const char *dir, Err *err)
     *m = (DataMeta){0};
     char path[PATH_CAP];
     TRY(path_join(path, dir, META_FILE, err));
-    Buf    text = {0};
-    Status s    = file_read(path, &text, err);
+    Buf text = {0};
+    Status s = file_read(path, &text, err);
     if (s != ERR_NONE) {
         buf_free(&text);
         return s;
     }
     json_error_t why;
-    json_t      *o = json_loadb(text.data ? text.data : "", text.len, JSON_REJECT_DUPLICATES, &why);
+    json_t *o;
+    s = json_text_parse(&o, text.data ? text.data : "", text.len, JSON_REJECT_DUPLICATES, &why,
+                        err);
     buf_free(&text);
-    if (!o) return err_set(err, ERR_FORMAT, "%s:%d: not JSON: %s", path, why.line, why.text);
+    if (s == ERR_FORMAT) return err_set(err, s, "%s:%d: not JSON: %s", path, why.line, why.text);
+    TRY_CTX(s, err, "reading %s", path);
     Reader r = {path, ERR_NONE, err};
     get_meta(&r, o, m);
     json_decref(o);

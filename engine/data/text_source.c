@@ -7,11 +7,11 @@
 #include "engine/data/text_source.h"
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
+#include "engine/base/json_text.h"
 #include "engine/base/mem.h"
 #include "engine/data/byte_reader.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -186,9 +186,9 @@ static bool is_pair(const json_t *object)
     return has_string(object, "prompt") && has_string(object, "completion");
 }
 
-static json_t *parse_line(const char *p, size_t n, json_error_t *why)
+static Status parse_line(json_t **out, const char *p, size_t n, json_error_t *why, Err *err)
 {
-    return json_loadb(p, n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, why);
+    return json_text_parse(out, p, n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, why, err);
 }
 
 // Standard input has no name to tell its kind by.
@@ -200,8 +200,10 @@ static Status sniff_jsonl(TextSource *s, Err *err)
     TRY(find_end(s, "\n", 1, &end, &found, err));
     s->searched = s->at;
     json_error_t why;
-    json_t      *object = parse_line(s->buf.data + s->at, end - s->at, &why);
-    s->jsonl            = has_string(object, "text") || is_pair(object);
+    json_t      *object;
+    const Status parsed = parse_line(&object, s->buf.data + s->at, end - s->at, &why, err);
+    if (parsed != ERR_NONE && parsed != ERR_FORMAT) return parsed;
+    s->jsonl = has_string(object, "text") || is_pair(object);
     json_decref(object);
     return ERR_NONE;
 }
@@ -271,12 +273,13 @@ static Status parse_document(TextSource *s, const char *p, size_t n, TextDocumen
 {
     json_error_t why;
     json_decref(s->object);
-    s->object = parse_line(p, n, &why);
-    if (!s->object) {
+    const Status parsed = parse_line(&s->object, p, n, &why, err);
+    if (parsed == ERR_FORMAT) {
         char what[sizeof why.text + 32];
         snprintf(what, sizeof what, "not JSON: %s", why.text);
         return line_error(s, what, err);
     }
+    TRY(parsed);
     if (!json_is_object(s->object)) return line_error(s, "not a JSON object", err);
     const bool pair  = is_pair(s->object);
     json_t    *first = json_object_get(s->object, pair ? "prompt" : "text");

@@ -5,11 +5,11 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/generate/evaluate_row.h"
+#include "engine/base/json_text.h"
 #include "engine/base/mem.h"
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,9 @@ static Status each_line(Task *k, const char *data, LineFn fn, void *out, Err *er
         k->line++;
         if (strspn(data, " \t\r") < n) {
             json_error_t problem;
-            json_t *o = json_loadb(data, n, 0, &problem);
+            json_t *o;
+            const Status parsed = json_text_parse(&o, data, n, 0, &problem, err);
+            if (parsed == ERR_NOMEM) return parsed;
             if (!json_is_object(o)) {
                 json_decref(o);
                 return bad_line(k, err, o ? "not an object" : problem.text);
