@@ -10,6 +10,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/file.h"
+#include "engine/base/log.h"
 #include "tokenizer/tokenizer_impl.h"
 #include "tokenizer/unicode_class.h"
 
@@ -196,32 +197,56 @@ static Status write_vocab_json(const Tokenizer *t, Buf *out, Err *err)
     return buf_puts(out, "\n", err);
 }
 
+typedef struct Part { // a file of a saved tokenizer
+    const char *name;
+    Status (*write)(const Tokenizer *t, Buf *out, Err *err);
+    bool gpt2_only;
+} Part;
+
+static const Part parts[] = {
+    {"vocab.json", write_vocab_json, true},
+    {"merges.txt", write_merges_txt, true},
+    {"tokenizer_config.json", write_config, false},
+    {"tokenizer.json", write_json, false},
+};
+
+static Status save_part(const Tokenizer *t, const Part *p, const char *dir, Err *err)
+{
+    char path[PATH_CAP];
+    TRY(path_join(path, dir, p->name, err));
+    // A leftover of another tokenizer would contradict the new one.
+    if (p->gpt2_only && (t->kind != KIND_BPE || t->pattern != PRETOKEN_GPT2))
+        return file_remove(path, err);
+    Buf text = {0};
+    Status s = p->write(t, &text, err);
+    if (s == ERR_NONE) s = file_replace(path, text.data, text.len, err);
+    buf_free(&text);
+    return s;
+}
+
+// Of a save that failed at part `last` nothing stays: without tokenizer.json the other files would
+// be read as another tokenizer.
+static void remove_parts(const char *dir, size_t last, bool dir_too)
+{
+    bool all = true;
+    for (size_t i = 0; i <= last; i++) {
+        char path[PATH_CAP];
+        all &= path_join(path, dir, parts[i].name, NULL) == ERR_NONE &&
+               file_remove(path, NULL) == ERR_NONE;
+    }
+    if (all && dir_too) all = file_remove_empty(dir, NULL) == ERR_NONE;
+    if (!all) log_warn("%s: files of the failed attempt are left", dir);
+}
+
 Status tokenizer_save(const Tokenizer *t, const char *dir, Err *err)
 {
-    static const struct {
-        const char *name;
-        Status (*write)(const Tokenizer *t, Buf *out, Err *err);
-        bool gpt2_only;
-    } files[] = {
-        {"vocab.json", write_vocab_json, true},
-        {"merges.txt", write_merges_txt, true},
-        {"tokenizer_config.json", write_config, false},
-        {"tokenizer.json", write_json, false},
-    };
-    TRY(file_mkdirs(dir, err));
-    for (size_t i = 0; i < LT_COUNT(files); i++) {
-        char path[PATH_CAP];
-        TRY(path_join(path, dir, files[i].name, err));
-        // A leftover of another tokenizer would contradict the new one.
-        if (files[i].gpt2_only && (t->kind != KIND_BPE || t->pattern != PRETOKEN_GPT2)) {
-            TRY(file_remove(path, err));
-            continue;
-        }
-        Buf text = {0};
-        Status s = files[i].write(t, &text, err);
-        if (s == ERR_NONE) s = file_replace(path, text.data, text.len, err);
-        buf_free(&text);
-        TRY_CTX(s, err, "saving the tokenizer");
+    const bool was_there = file_exists(dir);
+    TRY_CTX(file_mkdirs(dir, err), err, "saving the tokenizer");
+    for (size_t i = 0; i < LT_COUNT(parts); i++) {
+        const Status s = save_part(t, &parts[i], dir, err);
+        if (s == ERR_NONE) continue;
+        remove_parts(dir, i, !was_there);
+        return err_add(err, s, "saving the tokenizer");
     }
     return ERR_NONE;
 }

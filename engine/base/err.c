@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/base/err.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,18 +53,26 @@ Status err_add(Err *err, Status code, const char *fmt, ...)
     return code;
 }
 
+// Out of something that comes back says nothing about the file.
+static Status code_of(int errno_value)
+{
+    const int e = errno_value;
+    return e == ENOMEM || e == EMFILE || e == ENFILE || e == EAGAIN ? ERR_NOMEM : ERR_IO;
+}
+
 Status err_errno(Err *err, int errno_value, const char *fmt, ...)
 {
-    if (!err) return ERR_IO;
+    const Status code = code_of(errno_value);
+    if (!err) return code;
     err_clear(err);
-    err->code = ERR_IO;
+    err->code = code;
     va_list ap;
     va_start(ap, fmt);
     append(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
     const size_t used = strlen(err->text);
     snprintf(err->text + used, sizeof err->text - used, ": %s", strerror(errno_value));
-    return ERR_IO;
+    return code;
 }
 
 void err_hint(Err *err, const char *fmt, ...)

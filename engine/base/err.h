@@ -20,7 +20,7 @@ typedef enum Status {
     ERR_USAGE,       // a flag, key or value the user gave             exit 2
     ERR_IO,          // open, read, write, rename, fsync               exit 1
     ERR_FORMAT,      // bytes on disk are not what they claim to be    exit 3
-    ERR_NOMEM,       // host or device memory                          exit 1
+    ERR_NOMEM,       // memory, file handles: there will be more        exit 1
     ERR_DEVICE,      // CUDA, cuBLASLt or NCCL said no                 exit 1
     ERR_UNSUPPORTED, // legal, but no implementation serves it         exit 2
     ERR_DIVERGED,    // the numbers went bad; a checkpoint was kept    exit 4

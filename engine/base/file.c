@@ -52,16 +52,23 @@ static void parent_of(char out[PATH_CAP], const char *path)
         *s = 0;
 }
 
+// Did stat say that nothing of that name is there? Any other failure (a bad disk, no permission)
+// says nothing of the kind.
+static bool is_absence(int errno_value)
+{
+    return errno_value == ENOENT || errno_value == ENOTDIR || errno_value == ENAMETOOLONG;
+}
+
 bool file_exists(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0;
+    return stat(path, &st) == 0 || !is_absence(errno);
 }
 
 bool file_is_dir(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return stat(path, &st) == 0 ? S_ISDIR(st.st_mode) : !is_absence(errno);
 }
 
 bool file_same(const char *a, const char *b)
@@ -262,7 +269,11 @@ Status file_mkdirs(const char *path, Err *err)
             // Or a power cut could take the new folder and with it files that are synced in it.
             char parent[PATH_CAP];
             parent_of(parent, part);
-            TRY(file_sync_dir(parent, err));
+            const Status synced = file_sync_dir(parent, err);
+            if (synced != ERR_NONE) {
+                rmdir(part); // as if it had not been called
+                return synced;
+            }
         } else if (errno != EEXIST) {
             return err_errno(err, errno, "create folder %s", part);
         }

@@ -45,6 +45,8 @@ LT_C_BEGIN
 LT_MUST_CHECK Status path_join(char out[PATH_CAP], const char *dir, const char *name, Err *err);
 const char *path_base(const char *path); // behind the last '/'
 
+// When the system cannot say, the answer is yes: nothing is made anew over what may be there, and
+// whoever opens it next gets the reason.
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 bool file_same(const char *a, const char *b); // two names of one file or folder that exists

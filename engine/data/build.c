@@ -262,18 +262,32 @@ static Status check_folder(const char *out, Err *err)
     return s;
 }
 
+static Status remove_in(const char *out, const char *name)
+{
+    char path[PATH_CAP];
+    TRY(path_join(path, out, name, NULL));
+    return file_remove_tree(path, NULL);
+}
+
+// What makes it data goes first, what says that it is none goes last: whatever is left of a folder
+// that cannot be emptied is not taken for data.
+static Status empty_folder(const char *out)
+{
+    FileList list;
+    TRY(remove_in(out, META_FILE));
+    TRY(file_list(out, &list, NULL));
+    Status s = ERR_NONE;
+    for (int i = 0; i < list.n; i++)
+        if (strcmp(list.name[i], META_MARKER) != 0 && remove_in(out, list.name[i]) != ERR_NONE)
+            s = ERR_IO;
+    file_list_free(&list);
+    return s == ERR_NONE ? remove_in(out, META_MARKER) : s;
+}
+
 // The folder was empty when we came, so all in it is ours. The error being reported stays.
 static void clean_folder(const char *out, bool was_there)
 {
-    FileList list;
-    if (file_list(out, &list, NULL) != ERR_NONE) return;
-    Status s = ERR_NONE;
-    for (int i = 0; i < list.n; i++) {
-        char path[PATH_CAP];
-        if (path_join(path, out, list.name[i], NULL) == ERR_NONE)
-            s = file_remove_tree(path, NULL) == ERR_NONE ? s : ERR_IO;
-    }
-    file_list_free(&list);
+    Status s = empty_folder(out);
     if (s == ERR_NONE && !was_there) s = file_remove_tree(out, NULL);
     if (s != ERR_NONE) log_warn("%s: files of the failed attempt are left", out);
 }
