@@ -4,26 +4,24 @@
 // knows of it: the linker (--wrap, see CMakeLists.txt here) sends every call of malloc, open64,
 // write ... that our objects make to the __wrap_ function below, which counts it and then either
 // fails it or calls the real one. So a place that goes around engine/base/mem.c or file.c is
-// counted, too. Three things the linker cannot see, because a library makes the call, are
-// redirected when the program starts: jansson's allocator, zlib's (at its two calls), and the
-// writes of the stream stdout.
+// counted, too. What a library does for us it cannot see: jansson takes its memory from mem.c, for
+// zlib its two calls that take memory stand in, and stdout becomes a stream that writes here.
 //
 // What to fail is said by the environment variable LATHE_FAULT:
 //
 //     KIND:N[+][=ERRNO]   the N-th call of that kind fails; with + all after it as well
 //     short               every read and write moves about half of what was asked (legal)
 //     interrupted         every second read, write, pread, pwrite ends with EINTR (legal)
-//     count               nothing fails
+//     count               nothing fails; the end prints "fault: count KIND=N ..."
+//     trace               nothing fails; every call prints a line as if it had
 //
 // Kinds and the errno each fails with stand in the table. The first fault prints one line on
-// standard error, "fault: KIND N ERRNO frame frame ...", frames for addr2line; at the end of a
-// `count` run "fault: count KIND=N ..." is printed. ERRNO is a number.
+// standard error, "fault: KIND N ERRNO frame frame ...", frames for addr2line. ERRNO is a number.
 //
 // SPDX-License-Identifier: MIT
 #include <dirent.h>
 #include <errno.h>
 #include <execinfo.h>
-#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -66,7 +64,7 @@ static const struct {
 
 // Written once before main, by `start`; the counters by any thread.
 static struct {
-    bool fails, on, halves, interrupts, counts;
+    bool fails, on, halves, interrupts, counts, traces;
     Kind kind;
     long long n;
     int error;
@@ -119,6 +117,7 @@ static void tell(Kind kind, long long n)
 static bool fault(Kind kind)
 {
     const long long n = atomic_fetch_add(&calls[kind], 1) + 1;
+    if (plan.traces) tell(kind, n);
     if (!plan.fails || plan.kind != kind || n < plan.n || (n > plan.n && !plan.on)) return false;
     if (atomic_exchange(&told, 1) == 0) tell(kind, n);
     errno = plan.error;
@@ -299,9 +298,10 @@ static void print_counts(void)
 static void read_plan(const char *said)
 {
     plan.counts = strcmp(said, "count") == 0;
+    plan.traces = strcmp(said, "trace") == 0;
     plan.halves = strcmp(said, "short") == 0;
     plan.interrupts = strcmp(said, "interrupted") == 0;
-    if (plan.counts || plan.halves || plan.interrupts) return;
+    if (plan.counts || plan.traces || plan.halves || plan.interrupts) return;
     const size_t name = strcspn(said, ":");
     for (int i = 0; i < KINDS && said[name] == ':'; i++) {
         if (strlen(kinds[i].name) != name || strncmp(said, kinds[i].name, name) != 0) continue;
@@ -324,7 +324,6 @@ __attribute__((constructor)) static void start(void)
     void *frame[1];
     if (!said) return;
     (void)backtrace(frame, 1); // its first call takes memory and opens a library
-    json_set_alloc_funcs(__wrap_malloc, free);
     FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = out_write});
     if (out) stdout = out;
     read_plan(said);
