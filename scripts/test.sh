@@ -12,6 +12,7 @@
 #             the long runs of the command line                        build-asan/
 #   tsan      ThreadSanitizer, on the tests that start threads         build-tsan/
 #   all       --all only: labels slow, oracle (packages from the Python index into .venv/), fuzz
+#   faults    --all only: every call of the system fails once, under sanitizers  build-faults/
 #   neon      --all only: 64-bit Arm, unit tests under emulation         build-neon/
 # A stage that fails does not stop the next one. The last lines repeat each stage's result; the exit
 # code is 0 when all passed. Environment: JOBS (parallel compilers and tests; the CPUs),
@@ -21,7 +22,7 @@
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
-usage() { sed -n '2,18s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,19s/^# \{0,1\}//p' "$0"; }
 
 all=no
 stages="release clang asan tsan"
@@ -140,6 +141,7 @@ for s in $stages; do
 done
 if [ "$all" = yes ]; then
     stage slow release -L slow
+    stage faults faults -R '^faults_'
     stage fuzz release -L fuzz --no-tests=ignore
     fuzz_stage
     neon_stage
