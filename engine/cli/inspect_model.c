@@ -206,6 +206,10 @@ Status inspect_run(const char *dir, Check *check, Buf *out, Err *err)
         const Status one =
             check ? ckpt_verify_on(step_dir, &on, &bad) : ckpt_verify(step_dir, false, &bad);
         check_done(check, check ? step_bytes(dir, all.step[i]) : 0);
+        if (one == ERR_NOMEM) { // says nothing about the step
+            s = err_set(err, one, "%s", bad.text);
+            break;
+        }
         if (one != ERR_NONE && !damaged++) first = bad;
         s = buf_printf(out, err, "  %s  %s%s%s\n", name,
                        one == ERR_NONE ? "complete" : "DAMAGED: ", one == ERR_NONE ? "" : bad.text,

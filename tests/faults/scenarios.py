@@ -276,7 +276,7 @@ SCENARIOS = [
     TrainAgain("resume_keep_one", ["train"], **RUN, **MODEL, **{**SAVING, "keep": 1}),
     TrainLeftovers("resume_leftovers", ["train"], **RUN, **MODEL, **SAVING),
     TrainOlder("resume_older", ["train"], **RUN, **MODEL, **SAVING, resume="step-00000002"),
-    Train("fine_tune", ["train", "G/config/c.ini"], data="G/data", run="W/run", init_from="G/run",
+    Train("fine_tune", ["train", "G/config/c.ini"], **RUN, init_from="G/run/checkpoints/step-00000004",
           block_size=8, batch_size=2, save_interval=3, keep=0, eval_interval=0, **LOAD),
     Makes("data_txt", ["data"], input="G/data.txt", tokenizer="G/data-tok", out="W/out"),
     Makes("data_folder", ["data"], input="G/texts", tokenizer="G/bpe", out="W/out", threads=2,
@@ -296,7 +296,7 @@ SCENARIOS = [
     Says("inspect_step", ["inspect", "G/run/checkpoints/step-00000004", "--verify"]),
     Says("inspect_data", ["inspect", "G/data", "--verify"]),
     Says("inspect_tokenizer", ["inspect", "G/bpe"]),
-    Says("plan", ["plan", "G/config/c.ini"], data="G/data", **LOAD),
+    Says("plan", ["plan", "G/config/c.ini"], data="G/data"),
     Says("ops", ["ops"]),
     Says("help", ["train", "--help"]),
 ]
