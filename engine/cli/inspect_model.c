@@ -190,7 +190,9 @@ Status inspect_run(const char *dir, Check *check, Buf *out, Err *err)
     int64_t best = -1;
     Err bad = {0};
     TRY(buf_printf(out, err, "%s: run folder\n", dir));
-    if (steps_best(dir, &best, &bad) != ERR_NONE)
+    const Status named = steps_best(dir, &best, &bad);
+    if (named == ERR_NOMEM) return err_set(err, named, "%s", bad.text);
+    if (named != ERR_NONE)
         TRY(buf_printf(out, err, "  DAMAGED: %s\n", bad.text));
     TRY(steps_list(&all, dir, err));
     for (int i = 0; i < all.n && check; i++) check->total += (double)step_bytes(dir, all.step[i]);

@@ -67,7 +67,7 @@ def places_of(scenario):
     return out
 
 
-def judge(r, kind, verifies):
+def judge(r, kind, inspects):
     """What holds for any command: a proper end, and one message that names the cause. (Where stat fails
     and what it was asked for is then found to be no such thing, the message may say that.)"""
     if r.code < 0 or REPORTS.search(r.err) or REPORTS.search(r.out):
@@ -75,7 +75,7 @@ def judge(r, kind, verifies):
     errors = [line for line in r.err.splitlines() if re.match(r"lathe(?!: warning:)", line)]
     if r.code == 0:
         return errors and word("exit code 0 with an error", r)
-    damage = r.code == 3 and (verifies or "is intact" in r.err)  # on a disk that cannot be read
+    damage = r.code == 3 and (inspects or "is intact" in r.err)  # on a disk that cannot be read
     if r.code != 1 and not damage and (kind != "stat" or r.code != 2):
         word(f"exit code {r.code}", r)
     if len(errors) != 1:
@@ -114,7 +114,7 @@ class Walk:
                 return False
             self.faults += 1
             self.harmless += r.code == 0
-            judge(r, hit[0], "--verify" in scenario.words)
+            judge(r, hit[0], "inspect" in scenario.words)
             scenario.after(r)
         except Finding as finding:
             self.note(scenario, fault, hit, finding)
