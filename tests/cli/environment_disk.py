@@ -211,7 +211,7 @@ def test_a_run_folder_that_another_run_took_is_left_to_it(folder):
     data, options = data_of(folder), small(seed=7)
     whole = whole_run(folder, data, **options)
     path = os.path.join(folder, "run")
-    p = Live("train", data=data, run=path, folder=folder, **endless())
+    p = Live("train", data=data, run=path, folder=folder, **endless(keep=0, eval_interval=0))
     p.wait_saved(path)
     p.p.send_signal(signal.SIGSTOP)  # or it may make its folder again at once
     os.rename(path, path + " away")
@@ -225,7 +225,7 @@ def test_a_run_folder_that_another_run_took_is_left_to_it(folder):
     check(s.code == 5, "the second one was not disturbed", s)
     shutil.rmtree(path)
     # Also when the other has ended: its folder is not ours.
-    p = Live("train", data=data, run=path, folder=folder, **endless())
+    p = Live("train", data=data, run=path, folder=folder, **endless(keep=0, eval_interval=0))
     p.wait_saved(path)
     p.p.send_signal(signal.SIGSTOP)
     os.rename(path, path + " away too")

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from lathe_run import (BIN, Failed, Result, Skipped, char_data, check, command, complete_steps,
+from lathe_run import (BIN, Failed, Result, Skipped, char_data, check, command,
                        manifest_problem, ok, run, state_sha, step_dirs, tiny, words_text)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -128,8 +128,10 @@ class Live:
 
     def wait_saved(self, run_dir, after=-1):
         """Until there is a complete step above `after`; returns the newest."""
-        self.wait_until(lambda: max(step_dirs(run_dir), default=-1) > after, f"a step above {after}")
-        return max(complete_steps(run_dir))
+        seen = []
+        self.wait_until(lambda: seen.append(max(step_dirs(run_dir), default=-1)) or seen[-1] > after,
+                        f"a step above {after}")
+        return seen[-1]
 
     def result(self, timeout=300):
         code = self.p.wait(timeout=timeout)
