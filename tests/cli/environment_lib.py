@@ -12,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from lathe_run import (BIN, Failed, Result, Skipped, char_data, check, command,
+from lathe_run import (BIN, Failed, Result, Skipped, char_data, check, command, complete_steps,
                        manifest_problem, ok, run, state_sha, step_dirs, tiny, words_text)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
