@@ -31,6 +31,10 @@ struct Device {
 
 LT_C_BEGIN
 void device_cpu_init(Device *d, int threads); // threads <= 0: one for each CPU we may run on
+// Each worker thread stays on a CPU of its own, if there are as many threads as CPUs we may run on:
+// with fewer, another program that does the same would take the same ones. The calling thread is
+// not bound, for what it starts later (loaders, writers) would be too.
+void device_cpu_pin(const Device *d);
 LT_C_END
 
 #define device_alloc(d, bytes, out, err)       ((d)->v->alloc((d), (bytes), (out), (err)))

@@ -5,6 +5,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +55,14 @@ void device_cpu_init(Device *d, int threads)
                                      .zero = cpu_zero,
                                      .sync = cpu_sync};
     *d = (Device){.v = &cpu, .is_host = true, .index = -1};
-    d->threads = threads > 0 ? threads : thread_cpus();
+    // The runtime looked before it bound this thread, if the user told it to.
+    d->threads = threads > 0 ? threads : omp_get_num_procs();
     snprintf(d->name, sizeof d->name, "cpu");
+}
+
+void device_cpu_pin(const Device *d)
+{
+    if (d->threads != thread_cpus()) return;
+#pragma omp parallel num_threads(d->threads)
+    if (omp_get_thread_num() > 0) thread_pin(omp_get_thread_num());
 }

@@ -67,6 +67,20 @@ void cond_broadcast(Cond *c)
     must(pthread_cond_broadcast(&c->c), "cond_broadcast");
 }
 
+void thread_pin(int i)
+{
+    cpu_set_t all, one;
+    CPU_ZERO(&all);
+    CPU_ZERO(&one);
+    if (sched_getaffinity(0, sizeof all, &all) != 0 || i < 0) return;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all) || i-- > 0) continue;
+        CPU_SET(cpu, &one);
+        (void)sched_setaffinity(0, sizeof one, &one);
+        return;
+    }
+}
+
 int thread_cpus(void)
 {
     cpu_set_t set;

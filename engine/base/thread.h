@@ -32,4 +32,7 @@ void cond_destroy(Cond *c);
 void cond_wait(Cond *c, Mutex *m);
 void cond_broadcast(Cond *c);
 int thread_cpus(void); // CPUs this process may run on, at least 1
+// Keep the calling thread on the i-th of the CPUs that it may run on. Where that cannot be done
+// nothing happens.
+void thread_pin(int i);
 LT_C_END

@@ -8,10 +8,13 @@
 
 void omp_wait_short(char **argv)
 {
-    static const char *const said[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};
+    static const char *const said[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME",
+                                       // These bound us to one CPU before main; that would stay.
+                                       "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY",
+                                       "KMP_AFFINITY"};
     for (size_t i = 0; i < LT_COUNT(said); i++)
         if (getenv(said[i])) return;
-    // GNU's runtime counts turns of its loop (about 20 us here), LLVM's milliseconds.
-    if (setenv("GOMP_SPINCOUNT", "20000", 1) != 0 || setenv("KMP_BLOCKTIME", "1", 1) != 0) return;
+    // GNU's runtime counts turns of its loop (these take about 20 us), LLVM's milliseconds.
+    if (setenv("GOMP_SPINCOUNT", "2000", 1) != 0 || setenv("KMP_BLOCKTIME", "1", 1) != 0) return;
     execv("/proc/self/exe", argv);
 }

@@ -22,7 +22,7 @@ Status backend_open(Backend *b, const char *device, const char *isa, int threads
 Status backend_of_options(Backend *b, const Options *o, Err *err)
 {
     TRY(backend_open(b, o->device, o->cpu_isa, (int)o->threads, err));
-    for (int i = 0; i < o->n_ops; i++)
-        TRY(ops_force(&b->ops, o->ops[i].name, o->ops[i].impl, err));
+    if (strcmp(o->cpu_pin, "auto") == 0) device_cpu_pin(&b->device);
+    for (int i = 0; i < o->n_ops; i++) TRY(ops_force(&b->ops, o->ops[i].name, o->ops[i].impl, err));
     return ERR_NONE;
 }
