@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { PART_BYTES = 1 << 18, THREADS_MAX = 256 };
+enum { PART_BYTES = 1 << 16, THREADS_MAX = 256 };
 
 // TokenIds -------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@
 #include <string.h>
 
 // RANGE: bytes of text, or ids, between two looks at the clock.
-enum { DEFAULT_VOCAB = 4096, STDIN_FD = 0, RANGE = 4 << 20 };
+enum { DEFAULT_VOCAB = 4096, STDIN_FD = 0, RANGE = 16 << 20 };
 
 static Status write_out(const Buf *text, Err *err)
 {
