@@ -12,10 +12,12 @@
 //     +-----------+            |        | a panel is read front to back by the inner loop
 //        K in chunks of kc     +--------+
 //
-// The smaller of M and N is the *shared* side: packed once (all K), read by every thread. Blocks of
-// the other, *private* side are packed by the thread that multiplies them. So a product has one
+// The smaller of M and N is the *shared* side: packed once, read by every thread. Blocks of the
+// other, *private* side are packed by the thread that multiplies them. So a product has one
 // barrier, between packing the shared side and the multiplications, and the tasks after it are
-// drawn from a queue, which forgives a busy neighbour.
+// drawn from a queue, which forgives a busy neighbour. A long K (the gradient that leaves the
+// output head) goes in slabs of chunks, so that a cache still has what was packed when it is
+// multiplied; partial sums wait in the task's own room meanwhile.
 //
 // Invariants
 //   (1) How K is split depends on K and the kernel alone, never on threads, M or N; an element of C
@@ -60,7 +62,7 @@ typedef struct GemmBlock {
 // What a thread has during one product.
 typedef struct GemmThread {
     char *priv;  // packed private block
-    float *part; // part_bytes of it: partial sums
+    float *part; // part_bytes of it: partial sums of the block at hand
     void *state; // state_bytes, zero at the start: the kernel's own
 } GemmThread;
 
@@ -70,8 +72,10 @@ typedef struct GemmPlan {
     int64_t sn, pn; // length of the shared and of the private side
     int64_t sw, pw; // panel widths
     int64_t kc, nk; // K chunk, how many
-    int64_t slab;   // of the shared side packed at a time: bounds the scratch
+    int64_t slab;   // chunks of K packed and multiplied at a time
+    int64_t tasks;  // blocks of C
     int64_t sb, pb; // block of C: shared x private
+    int64_t part_rooms; // one a thread; with several slabs one a task
     size_t shared_bytes, priv_bytes, part_bytes, state_bytes;
 } GemmPlan;
 

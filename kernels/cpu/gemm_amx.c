@@ -178,6 +178,10 @@ LT_INLINE void store_piece(Pending *o)
         hi += y;
     }
     if (a->epilogue != MATMUL_PLAIN) {
+        if (a->epilogue == MATMUL_DGELU) // two rows ahead: more than a step
+            _mm_prefetch((const char *)a->aux +
+                             (at + 2 * a->ldc) * (int64_t)dtype_bytes(a->c_dtype),
+                         _MM_HINT_T0);
         put_activation(o, at, mask, lo, hi);
     } else {
         if (a->accumulate) {

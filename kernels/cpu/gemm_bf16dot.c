@@ -84,7 +84,7 @@ static __attribute__((noinline)) void tile_bf16dot(int64_t pairs, const void *pa
 {
     const uint32_t *restrict A = panel_a, *restrict B = panel_b;
     VecF acc[MR][NV];
-    gemm_tile_begin(acc, part, ld, b, r);
+    gemm_tile_begin(acc, part, ld, b, r, c);
     for (int64_t p = 0; p < pairs; p++, A += MR, B += NR) {
         __m512i bv[NV];
 #pragma GCC unroll 4

@@ -1,9 +1,9 @@
 // gemm_driver.c -- cuts a matrix product into blocks and shares them among threads; see gemm.h.
 //
-//     for each slab of the shared side                     (one, unless K is huge)
-//         all threads: pack the slab's panels              --- barrier ---
+//     for each slab of K                                   (one, unless K is long)
+//         all threads: pack the shared side's panels       --- barrier ---
 //         tasks from a queue, each a block of C, sb x pb:
-//             for each chunk of K
+//             for each chunk of the slab
 //                 pack the private block's chunk           (stays in this core's L2)
 //                 kernel->block: multiply, and store at the last chunk
 //
@@ -23,7 +23,8 @@
 #include <string.h>
 
 enum { GEMM_ALIGN = 64 };
-static const int64_t GEMM_SLAB_BYTES = 64 << 20; // largest packed shared side
+static const double GEMM_SLAB_BYTES = 16 << 20;  // wished size of a packed shared side
+static const double GEMM_PARTS_BYTES = 64 << 20; // largest partial sums kept between slabs
 static const double GEMM_ALONE_FLOP = 1e6;       // below this one thread is as fast
 
 static int64_t div_up(int64_t a, int64_t b)
@@ -54,19 +55,21 @@ static GemmPlan gemm_plan(const GemmKernel *k, const MatmulArgs *a, int threads)
     p.kc = LT_MAX(even_block(LT_MAX(a->K, 1), k->kc, 32), 32);
     p.nk = LT_MAX(div_up(a->K, p.kc), 1);
 
-    const int64_t k_padded = round_up(a->K, k->k_step);
-    const int64_t k_bytes = LT_MAX(k_padded * k->elem_bytes, 1);
-    p.slab = even_block(p.sn, GEMM_SLAB_BYTES / k_bytes, p.sw);
-    p.shared_bytes = (size_t)(p.slab * k_bytes);
-
     // One block, if it is not much larger than wished; else equal blocks.
-    const int64_t side = LT_MIN(p.slab, p.sn);
-    p.sb = side <= k->shared_block * 3 / 2 ? round_up(side, p.sw)
-                                           : even_block(side, k->shared_block, p.sw);
+    p.sb = p.sn <= k->shared_block * 3 / 2 ? round_up(p.sn, p.sw)
+                                           : even_block(p.sn, k->shared_block, p.sw);
     const int64_t fair = div_up(p.pn, (int64_t)k->tasks * p.threads);
     p.pb = round_up(LT_MIN(fair, k->priv_block), p.pw);
+    p.tasks = div_up(p.sn, p.sb) * div_up(p.pn, p.pb);
     p.priv_bytes = (size_t)(p.pb * p.kc * k->elem_bytes);
     p.part_bytes = (size_t)round_up((int64_t)k->part_bytes(a, &p), GEMM_ALIGN);
+
+    const int64_t chunk = round_up(p.sn, p.sw) * round_up(p.kc, k->k_step) * k->elem_bytes;
+    const int64_t fit = LT_MAX((int64_t)(GEMM_SLAB_BYTES / (double)chunk), 1);
+    const bool keep = (double)p.part_bytes * (double)p.tasks <= GEMM_PARTS_BYTES;
+    p.slab = keep ? even_block(p.nk, fit, 1) : p.nk;
+    p.shared_bytes = (size_t)(p.slab * chunk);
+    p.part_rooms = p.slab < p.nk ? p.tasks : p.threads;
     p.priv_bytes = (size_t)round_up((int64_t)p.priv_bytes, GEMM_ALIGN);
     p.shared_bytes = (size_t)round_up((int64_t)p.shared_bytes, GEMM_ALIGN);
     p.state_bytes = (size_t)round_up((int64_t)k->state_bytes, GEMM_ALIGN);
@@ -77,8 +80,9 @@ size_t gemm_scratch(const GemmKernel *k, const MatmulArgs *a, const OpCtx *cx)
 {
     if (a->M == 0 || a->N == 0) return 0;
     const GemmPlan p = gemm_plan(k, a, cx->device->threads);
-    const size_t per_thread = p.priv_bytes + p.part_bytes + p.state_bytes;
-    return p.shared_bytes + per_thread * (size_t)p.threads + GEMM_ALIGN;
+    const size_t per_thread = p.priv_bytes + p.state_bytes;
+    return p.shared_bytes + p.part_bytes * (size_t)p.part_rooms + per_thread * (size_t)p.threads +
+           GEMM_ALIGN;
 }
 
 // What the product's threads share.
@@ -87,25 +91,25 @@ typedef struct GemmJob {
     const MatmulArgs *a;
     GemmPlan p;
     GemmOperand shared_op, priv_op;
-    char *shared;
-    int64_t slab0, slab1; // of the shared side, now
-    int64_t next;         // task to be drawn
+    char *shared, *parts;
+    int64_t chunk0, chunk1; // of the slab
+    int64_t next;           // task to be drawn
 } GemmJob;
 
-// Panel i0 of the K chunk at k0 in the shared scratch: chunks one after the other.
-static char *shared_panel(const GemmJob *j, int64_t i0, int64_t k0, int64_t kp)
+// Panel i0 of chunk c in the shared scratch: chunks one after the other.
+static char *shared_panel(const GemmJob *j, int64_t i0, int64_t c, int64_t kp)
 {
-    const int64_t width = round_up(j->slab1 - j->slab0, j->p.sw);
-    return j->shared + (k0 * width + (i0 - j->slab0) * kp) * j->k->elem_bytes;
+    const int64_t width = round_up(j->p.sn, j->p.sw);
+    return j->shared + ((c - j->chunk0) * j->p.kc * width + i0 * kp) * j->k->elem_bytes;
 }
 
 static void pack_shared(const GemmJob *j, int64_t t)
 {
     const GemmPlan *p = &j->p;
-    const int64_t panels = div_up(j->slab1 - j->slab0, p->sw);
-    const int64_t k0 = t / panels * p->kc, i0 = j->slab0 + t % panels * p->sw;
+    const int64_t panels = div_up(p->sn, p->sw);
+    const int64_t c = j->chunk0 + t / panels, k0 = c * p->kc, i0 = t % panels * p->sw;
     const int64_t k = LT_MIN(p->kc, j->a->K - k0), kp = round_up(k, j->k->k_step);
-    j->k->pack(shared_panel(j, i0, k0, kp), &j->shared_op, i0, LT_MIN(p->sw, j->slab1 - i0), k0, k);
+    j->k->pack(shared_panel(j, i0, c, kp), &j->shared_op, i0, LT_MIN(p->sw, p->sn - i0), k0, k);
 }
 
 static void pack_private(const GemmJob *j, char *dst, int64_t i0, int64_t i1, int64_t k0, int64_t k)
@@ -115,16 +119,15 @@ static void pack_private(const GemmJob *j, char *dst, int64_t i0, int64_t i1, in
         j->k->pack(dst, &j->priv_op, i, LT_MIN(w, i1 - i), k0, k);
 }
 
-// Where the operand block lies that this thread will pack after the chunk at k0 of private block
-// i0.
-static GemmNext next_block(const GemmJob *j, int64_t i0, int64_t k0, int64_t tasks, int64_t guess)
+// Where the operand block lies that this thread will pack after chunk c of private block i0.
+static GemmNext next_block(const GemmJob *j, int64_t i0, int64_t c, int64_t guess)
 {
     const GemmPlan *p = &j->p;
-    int64_t q = i0, kn = k0 + p->kc;
-    if (kn >= j->a->K) {
-        if (guess >= tasks) return (GemmNext){0};
+    int64_t q = i0, kn = (c + 1) * p->kc;
+    if (c + 1 == j->chunk1) {
+        if (guess >= p->tasks) return (GemmNext){0};
         q = guess % div_up(p->pn, p->pb) * p->pb;
-        kn = 0;
+        kn = j->chunk0 * p->kc;
     }
     const int64_t n = LT_MIN(p->pb, p->pn - q), k = LT_MIN(p->kc, j->a->K - kn);
     const int64_t e = (int64_t)dtype_bytes(j->priv_op.dtype), ld = j->priv_op.ld;
@@ -135,20 +138,21 @@ static GemmNext next_block(const GemmJob *j, int64_t i0, int64_t k0, int64_t tas
                       .bytes = (kr ? n : k) * e};
 }
 
-// One block of C: all of K.
-static void run_task(const GemmJob *j, GemmThread *th, int64_t t, int64_t tasks, int64_t guess)
+// One block of C: all chunks of the slab.
+static void run_task(const GemmJob *j, GemmThread *th, int64_t t, int64_t guess)
 {
     const GemmPlan *p = &j->p;
     const int64_t np = div_up(p->pn, p->pb);
-    const int64_t s0 = j->slab0 + t / np * p->sb, s1 = LT_MIN(j->slab1, s0 + p->sb);
+    const int64_t s0 = t / np * p->sb, s1 = LT_MIN(p->sn, s0 + p->sb);
     const int64_t p0 = t % np * p->pb, p1 = LT_MIN(p->pn, p0 + p->pb);
-    const MatmulArgs *a = j->a;
-    for (int64_t c = 0; c < p->nk; c++) {
-        const int64_t k0 = c * p->kc, k = LT_MIN(p->kc, a->K - k0);
+    const int64_t room = p->slab < p->nk ? t : omp_get_thread_num();
+    th->part = (float *)(void *)(j->parts + (size_t)room * p->part_bytes);
+    for (int64_t c = j->chunk0; c < j->chunk1; c++) {
+        const int64_t k0 = c * p->kc, k = LT_MIN(p->kc, j->a->K - k0);
         const int64_t kp = round_up(k, j->k->k_step);
         if (k > 0) pack_private(j, th->priv, p0, p1, k0, k);
-        const char *shared = shared_panel(j, s0, k0, kp);
-        const GemmBlock b = {.args = a,
+        const char *shared = shared_panel(j, s0, c, kp);
+        const GemmBlock b = {.args = j->a,
                              .a = p->priv_a ? th->priv : shared,
                              .b = p->priv_a ? shared : th->priv,
                              .kp = kp,
@@ -158,7 +162,7 @@ static void run_task(const GemmJob *j, GemmThread *th, int64_t t, int64_t tasks,
                              .c1 = p->priv_a ? s1 : p1,
                              .first = c == 0,
                              .last = c + 1 == p->nk,
-                             .next = next_block(j, p0, k0, tasks, guess)};
+                             .next = next_block(j, p0, c, guess)};
         j->k->block(th, p, &b);
     }
 }
@@ -166,33 +170,30 @@ static void run_task(const GemmJob *j, GemmThread *th, int64_t t, int64_t tasks,
 static void run_thread(GemmJob *j, char *scratch)
 {
     const GemmPlan *p = &j->p;
-    GemmThread th = {.priv = scratch,
-                     .part = (float *)(void *)(scratch + p->priv_bytes),
-                     .state = scratch + p->priv_bytes + p->part_bytes};
+    GemmThread th = {.priv = scratch, .state = scratch + p->priv_bytes};
     memset(th.state, 0, p->state_bytes);
     if (j->k->begin) j->k->begin(&th);
-    for (int64_t s = 0; s < p->sn; s += p->slab) {
-        if (s > 0) {
+    for (int64_t c = 0; c < p->nk; c += p->slab) {
+        if (c > 0) {
 #pragma omp barrier
 #pragma omp single
             {
-                j->slab0 = s;
-                j->slab1 = LT_MIN(p->sn, s + p->slab);
+                j->chunk0 = c;
+                j->chunk1 = LT_MIN(p->nk, c + p->slab);
                 j->next = 0;
             }
         }
-        const int64_t panels = j->a->K > 0 ? p->nk * div_up(j->slab1 - j->slab0, p->sw) : 0;
+        const int64_t chunks = j->a->K > 0 ? j->chunk1 - j->chunk0 : 0;
 #pragma omp for schedule(static)
-        for (int64_t t = 0; t < panels; t++) pack_shared(j, t);
-        const int64_t tasks = div_up(j->slab1 - j->slab0, p->sb) * div_up(p->pn, p->pb);
+        for (int64_t t = 0; t < chunks * div_up(p->sn, p->sw); t++) pack_shared(j, t);
         for (;;) {
             int64_t t, ahead;
 #pragma omp atomic capture
             t = j->next++;
-            if (t >= tasks) break;
+            if (t >= p->tasks) break;
 #pragma omp atomic read
             ahead = j->next;
-            run_task(j, &th, t, tasks, ahead + p->threads - 1);
+            run_task(j, &th, t, ahead + p->threads - 1);
         }
     }
     if (j->k->end) j->k->end(&th);
@@ -206,11 +207,12 @@ void gemm_run(const GemmKernel *k, const MatmulArgs *a, OpCtx *cx)
     const GemmOperand B = {a->B, a->ldb, !a->trans_b, true, a->ab_dtype};
     j.shared_op = j.p.priv_a ? B : A;
     j.priv_op = j.p.priv_a ? A : B;
-    j.slab1 = LT_MIN(j.p.slab, j.p.sn);
+    j.chunk1 = j.p.slab;
     const uintptr_t base = (uintptr_t)cx->scratch + GEMM_ALIGN - 1;
     j.shared = (char *)cx->scratch + (base / GEMM_ALIGN * GEMM_ALIGN - (uintptr_t)cx->scratch);
-    char *scratch = j.shared + j.p.shared_bytes;
-    const size_t per_thread = j.p.priv_bytes + j.p.part_bytes + j.p.state_bytes;
+    j.parts = j.shared + j.p.shared_bytes;
+    char *scratch = j.parts + j.p.part_bytes * (size_t)j.p.part_rooms;
+    const size_t per_thread = j.p.priv_bytes + j.p.state_bytes;
 #pragma omp parallel num_threads(j.p.threads) if (j.p.threads > 1)
     run_thread(&j, scratch + per_thread * (size_t)omp_get_thread_num());
 }

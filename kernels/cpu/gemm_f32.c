@@ -17,7 +17,8 @@
 //
 // COST    MR*NV multiply-adds for NV loads and MR broadcasts: arithmetic bound from L2. A block of
 //         A (256 rows x kc) stays in L2, B's panel streams through L1 (prefetched 8 steps ahead),
-//         and the tile of C is prefetched while the loop runs.
+//         and the tile of C (and of aux) is prefetched while the loop runs. A long chunk of K pays:
+//         each one stores C, and adds to it from the second on.
 //
 // ROUND   Sums in f32; products are fused into them where the instruction set can.
 // SHAPES  everything the contract allows.
@@ -107,7 +108,7 @@ static __attribute__((noinline)) void tile_f32(int64_t k, const void *panel_a, c
 {
     const float *restrict A = panel_a, *restrict B = panel_b;
     VecF acc[MR][NV];
-    gemm_tile_begin(acc, part, ld, b, r);
+    gemm_tile_begin(acc, part, ld, b, r, c);
     for (int64_t p = 0; p < k; p++, A += MR, B += NR) {
 #pragma GCC unroll 4
         for (int j = 0; j < NV; j++) __builtin_prefetch(B + 8 * NR + j * VL);

@@ -17,9 +17,9 @@ enum {
     NV = LATHE_REGS == 32 ? 3 : 2,
     NR = NV * VL,
     MC = LATHE_REGS == 32 ? 32 * MR : 40 * MR, // rows of A that stay in L2
-    NC = LATHE_VB == 64 ? 8 * NR : 24 * NR,    // columns of a task
-    GEMM_KC = 384,
-    GEMM_SHARED_BLOCK = 1 << 10,
+    NC = LATHE_VB == 64 ? 4 * NR : 24 * NR,    // columns of a task
+    GEMM_KC = LATHE_VB == 64 ? 768 : 384,      // most layers' K: C is stored once, not added to
+    GEMM_SHARED_BLOCK = LATHE_VB == 64 ? 512 : 1024,
 };
 
 // Is there something to add to? An f32 C holds its own partial sums, so accumulating is adding to
@@ -48,12 +48,19 @@ gemm_store_edge(const float *t, const GemmBlock *b, float *part, int64_t ld, int
 
 // The tile of C at r, c, before its products: fetch what the store will touch.
 LT_INLINE void gemm_tile_begin(VecF acc[MR][NV], const float *part, int64_t ld, const GemmBlock *b,
-                               int64_t r)
+                               int64_t r, int64_t c)
 {
     const int64_t mr = LT_MIN(MR, b->r1 - r);
     for (int64_t i = 0; i < mr; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < NV; j++) __builtin_prefetch(part + i * ld + j * VL, 1);
+    if (b->last && b->args->aux) {
+        const size_t e = dtype_bytes(b->args->c_dtype);
+        for (int64_t i = 0; i < mr; i++) {
+            const char *aux = (const char *)b->args->aux + (size_t)((r + i) * b->args->ldc + c) * e;
+            for (size_t at = 0; at < NR * e; at += 64) __builtin_prefetch(aux + at);
+        }
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 4
@@ -66,17 +73,19 @@ LT_INLINE void gemm_tile_end(VecF acc[MR][NV], float *part, int64_t ld, const Ge
 {
     const MatmulArgs *a = b->args;
     const bool add = gemm_adds(b);
-    const bool plain = a->c_dtype == DTYPE_F32 && a->epilogue == MATMUL_PLAIN && !a->bias;
+    const float *bias = b->last ? a->bias : NULL;
+    const bool plain = a->c_dtype == DTYPE_F32 && a->epilogue == MATMUL_PLAIN &&
+                       (!bias || a->bias_dtype == DTYPE_F32);
     if (b->r1 - r >= MR && b->c1 - c >= NR && (plain || !b->last)) {
 #pragma GCC unroll 16
         for (int i = 0; i < MR; i++)
 #pragma GCC unroll 4
             for (int j = 0; j < NV; j++) {
                 float *to = part + i * ld + j * VL;
-                if (add)
-                    vec_store(to, vec_load(to) + acc[i][j]);
-                else
-                    vec_store(to, acc[i][j]);
+                VecF s = acc[i][j];
+                if (add) s = vec_load(to) + s;
+                if (bias) s += vec_load(bias + c + j * VL);
+                vec_store(to, s);
             }
         return;
     }
