@@ -69,12 +69,12 @@ typedef struct GemmThread {
 typedef struct GemmPlan {
     bool priv_a; // the private side is A (M > N)
     int threads;
-    int64_t sn, pn; // length of the shared and of the private side
-    int64_t sw, pw; // panel widths
-    int64_t kc, nk; // K chunk, how many
-    int64_t slab;   // chunks of K packed and multiplied at a time
-    int64_t tasks;  // blocks of C
-    int64_t sb, pb; // block of C: shared x private
+    int64_t sn, pn;     // length of the shared and of the private side
+    int64_t sw, pw;     // panel widths
+    int64_t kc, nk;     // K chunk, how many
+    int64_t slab;       // chunks of K packed and multiplied at a time
+    int64_t tasks;      // blocks of C
+    int64_t sb, pb;     // block of C: shared x private
     int64_t part_rooms; // one a thread; with several slabs one a task
     size_t shared_bytes, priv_bytes, part_bytes, state_bytes;
 } GemmPlan;
