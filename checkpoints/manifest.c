@@ -81,9 +81,11 @@ static bool read_line(Manifest *m, const char *line)
     return manifest_add(m, line, crc, bytes, NULL) == ERR_NONE;
 }
 
-static Status parse(Manifest *m, char *text, const char *path, Err *err)
+// `text`: n bytes and a zero.
+static Status parse(Manifest *m, char *text, size_t n, const char *path, Err *err)
 {
     int number = 0;
+    if (strlen(text) != n) return err_set(err, ERR_FORMAT, "%s: a zero byte in it", path);
     for (char *line = text, *next; *line; line = next) {
         char *const nl = strchr(line, '\n');
         number++;
@@ -116,7 +118,7 @@ Status manifest_read(Manifest *m, const char *dir, Err *err)
     if (bytes > TEXT_MAX) return err_set(err, ERR_FORMAT, "%s: too large for a MANIFEST", path);
     Buf text = {0};
     Status s = file_read(path, &text, err);
-    if (s == ERR_NONE) s = parse(m, text.data, path, err);
+    if (s == ERR_NONE) s = parse(m, text.data, text.len, path, err);
     buf_free(&text);
     return s;
 }

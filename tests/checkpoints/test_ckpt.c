@@ -456,6 +456,10 @@ static void a_manifest_is_read_to_the_letter(void **state)
         if (ckpt_verify(dir, true, &err) != ERR_FORMAT || !strstr(err.text, cases[i].says))
             fail_msg("%s: %s", cases[i].text, err.text);
     }
+    static const char behind[] = "lathe-manifest 1\nend\n\0more";
+    fixture_put(path, behind, sizeof behind - 1);
+    assert_int_equal(ckpt_verify(dir, true, &err), ERR_FORMAT);
+    assert_non_null(strstr(err.text, "a zero byte"));
     fixture_rmdir(dir);
 }
 
