@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cpu/amx_tile.h"
+#include "kernels/cpu/vec_rng.h"
 #include "kernels/ops.h"
 
 typedef struct KeySpan {
@@ -43,12 +44,15 @@ LT_INLINE int64_t amx_blocks(int64_t n)
     return (n + AMX_W - 1) / AMX_W;
 }
 
-LT_INLINE bool amx_attention_supports(DType t, int64_t D, float drop, const char **why)
+// Random words come four keys at a time, so with dropout the first packed key has to be key 0.
+LT_INLINE bool amx_attention_supports(DType t, int64_t D, float drop, const AttentionMask *m,
+                                      const char **why)
 {
-    *why = t != DTYPE_BF16 ? "bf16 only"
-           : D % 32 != 0   ? "head sizes that are multiples of 32 only"
-           : drop > 0      ? "no dropout on the probabilities"
-                           : NULL;
+    const bool from_0 = !m->seg_lo && m->window == 0;
+    *why = t != DTYPE_BF16       ? "bf16 only"
+           : D % 32 != 0         ? "head sizes that are multiples of 32 only"
+           : drop > 0 && !from_0 ? "no dropout with a window or documents"
+                                 : NULL;
     return *why == NULL;
 }
 

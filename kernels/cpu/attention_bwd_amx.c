@@ -6,9 +6,9 @@
 //
 //                          queries ->
 //              keys    S^T = k q^T        P^T  = exp(scale S^T - lse)
-//                |     dP^T = v dout^T    dS^T = scale P^T (dP^T - delta)
+//                |     dP^T = v dout^T    dS^T = scale P^T (drop(dP^T) - delta)
 //                v
-//              dv += P^T  dout       P^T in bf16 is a left operand as it is written
+//              dv += drop(P^T) dout  P^T in bf16 is a left operand as it is written
 //              dk += dS^T q          so is dS^T
 //              dq^T += k^T dS^T      rows of dS^T taken in pairs are a right operand
 //
@@ -23,7 +23,7 @@
 // ROUND   Sums over queries and keys in f32; P and dS are rounded to bf16 before they are
 //         multiplied.
 // RULES   A head is one thread's, in one order: bitwise repeatable.
-// SHAPES  bf16, D a multiple of 32, no dropout.
+// SHAPES  bf16, D a multiple of 32; dropout where no window or document hides key 0.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/attention_amx.h"
@@ -73,7 +73,8 @@ static Room room(const AttentionBwdArgs *a, char *base, size_t *bytes)
 typedef struct Head {
     const AttentionBwdArgs *a;
     const Room *x;
-    int64_t b, h, kh; // kh: 32-wide columns of D
+    int64_t b, h, kh;    // kh: 32-wide columns of D
+    const VecDrop *drop; // NULL: none
     KeySpan hull;
     const uint16_t *q, *k, *v, *dout, *out; // k and v from the hull on
 } Head;
@@ -171,17 +172,28 @@ static void piece(const Head *hd, const Queries *qs, int64_t j, int64_t ib, char
     const VecF delta[2] = {vec_load(qs->delta + i), vec_load(qs->delta + i + 16)};
     const __m512i lo[2] = {_mm512_loadu_si512(qs->lo + i), _mm512_loadu_si512(qs->lo + i + 16)};
     const __m512i hi[2] = {_mm512_loadu_si512(qs->hi + i), _mm512_loadu_si512(qs->hi + i + 16)};
+    const uint32_t query = (uint32_t)(qs->i0 + i);
+    VecU w[2][4];
     __m512i above = _mm512_setzero_si512(); // the row before, for the pairs
     for (int r = 0; r < AMX_W; r++) {
         const __m512i key = _mm512_set1_epi32((int32_t)(j + r));
         VecF p[2], d[2];
+        if (hd->drop && r % 4 == 0) {
+            vec_rng_rows(w[0], hd->drop, query, (uint32_t)((j + r) / 4));
+            vec_rng_rows(w[1], hd->drop, query + 16, (uint32_t)((j + r) / 4));
+        }
 #pragma GCC unroll 2
         for (int t = 0; t < 2; t++) {
             const __mmask16 m =
                 _mm512_cmple_epi32_mask(lo[t], key) & _mm512_cmpgt_epi32_mask(hi[t], key);
             const VecF e = vec_exp2(vec_load(x->S + r * AMX_W + t * 16) * scale2 - lse[t]);
-            const VecF g = vec_load(x->dP + r * AMX_W + t * 16) * scale - delta[t];
-            p[t] = (VecF)_mm512_maskz_mov_ps(m, (__m512)e);
+            VecF dp = vec_load(x->dP + r * AMX_W + t * 16), kept = e;
+            if (hd->drop) {
+                dp = vec_drop_apply(hd->drop, w[t][r % 4], dp);
+                kept = vec_drop_apply(hd->drop, w[t][r % 4], e);
+            }
+            const VecF g = dp * scale - delta[t];
+            p[t] = (VecF)_mm512_maskz_mov_ps(m, (__m512)kept);
             d[t] = (VecF)_mm512_maskz_mul_ps(m, (__m512)e, (__m512)g);
         }
         const __m512i row = amx_bf16(d[0], d[1]);
@@ -270,11 +282,14 @@ static void head(const AttentionBwdArgs *a, const Room *x, int64_t b, int64_t h)
     const int64_t keys = hull.hi - hull.lo;
     const int64_t at = b * a->qkv_batch + h * a->D, ot = b * a->out_batch + h * a->D;
     const int64_t kt = at + hull.lo * a->qkv_row;
+    const bool on = a->drop.p > 0;
+    const VecDrop drop = on ? vec_drop(&a->drop, b, (uint32_t)h) : (VecDrop){0};
     const Head hd = {.a = a,
                      .x = x,
                      .b = b,
                      .h = h,
                      .kh = a->D / AMX_W,
+                     .drop = on ? &drop : NULL,
                      .hull = hull,
                      .q = (const uint16_t *)a->q + at,
                      .k = (const uint16_t *)a->k + kt,
@@ -304,7 +319,7 @@ static void head(const AttentionBwdArgs *a, const Room *x, int64_t b, int64_t h)
 static bool supports(const AttentionBwdArgs *a, const OpCtx *cx, const char **why)
 {
     (void)cx;
-    if (!amx_attention_supports(a->dtype, a->D, a->drop.p, why)) return false;
+    if (!amx_attention_supports(a->dtype, a->D, a->drop.p, &a->mask, why)) return false;
     if (a->T <= INT32_MAX - BLOCK) return true;
     *why = "more keys than an int32 counts";
     return false;

@@ -20,7 +20,8 @@
 //         operations for 16 scores. Scratch a thread: packed keys and values and one strip of T x
 //         32 scores.
 // RULES   A head is computed by one thread, in one order: bitwise repeatable.
-// SHAPES  bf16, D a multiple of 32, no dropout, at least 8 queries (fewer do not pay for packing).
+// SHAPES  bf16, D a multiple of 32, at least 8 queries (fewer do not pay for packing); dropout
+//         where no window or document hides key 0.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/attention_amx.h"
@@ -77,9 +78,12 @@ static void block_top(Rows *r, const float *S, const uint32_t *seen, float by)
         r->top[i] = vec_max(r->top[i], vec_max((VecF)a, (VecF)b));
     }
 }
-// Scores to probabilities times the row's sum, as a left operand.
-static void block_exp(Rows *r, char *P, const float *S, const uint32_t *seen, float by)
+// Scores to probabilities times the row's sum, as a left operand. With dropout the sum is the one
+// before it; the block's first query is `row`, its first key `key`.
+static void block_exp(Rows *r, char *P, const float *S, const uint32_t *seen, float by,
+                      const VecDrop *drop, int64_t row, int64_t key)
 {
+    VecU w[4];
     for (int i = 0; i < AMX_W; i++) {
         const VecF minus = vec_set(r->minus[i]);
         VecF p0 = vec_exp2(vec_load(S + i * AMX_W) * by + minus);
@@ -89,6 +93,11 @@ static void block_exp(Rows *r, char *P, const float *S, const uint32_t *seen, fl
             p1 = (VecF)_mm512_maskz_mov_ps((__mmask16)(seen[i] >> 16), (__m512)p1);
         }
         r->sum[i] += p0 + p1;
+        if (drop) {
+            if (i % 2 == 0) vec_rng_two_rows(w, drop, (uint32_t)(row + i), (uint32_t)(key / 4));
+            p0 = vec_drop_apply(drop, w[i % 2 * 2], p0);
+            p1 = vec_drop_apply(drop, w[i % 2 * 2 + 1], p1);
+        }
         _mm512_store_si512(P + i * 64, amx_bf16(p0, p1));
     }
 }
@@ -106,7 +115,7 @@ static const uint32_t *block_seen(const KeySpan *see, int64_t n, int64_t j, uint
 
 // Queries i0 .. i0+n-1 of a head; `hull` is where the packed keys begin and end.
 static void strip(const AttentionFwdArgs *a, const Room *x, KeySpan hull, int64_t b, int64_t h,
-                  int64_t i0, int64_t n)
+                  int64_t i0, int64_t n, const VecDrop *drop)
 {
     const int64_t kh = a->D / AMX_W, packed = amx_blocks(hull.hi - hull.lo);
     KeySpan see[AMX_W], all = {0};
@@ -136,7 +145,8 @@ static void strip(const AttentionFwdArgs *a, const Room *x, KeySpan hull, int64_
     }
     for (int i = 0; i < AMX_W; i++) r.minus[i] = -_mm512_reduce_max_ps((__m512)r.top[i]);
     for (int64_t j = first; j < end; j++)
-        block_exp(&r, x->p + j * AMX_STEP, x->S + j * AMX_BLOCK, block_seen(see, n, j, bits), by);
+        block_exp(&r, x->p + j * AMX_STEP, x->S + j * AMX_BLOCK, block_seen(see, n, j, bits), by,
+                  drop, a->q_pos0 + i0, j * AMX_W);
     for (int64_t i = 0; i < n; i++) {
         const bool seen = see[i].lo < see[i].hi;
         const float sum = _mm512_reduce_add_ps((__m512)r.sum[i]);
@@ -170,14 +180,16 @@ static void head(const AttentionFwdArgs *a, const Room *x, int64_t b, int64_t h)
                         LT_MIN((int64_t)AMX_W, keys - j * AMX_W), a->D);
     for (int64_t c = 0; c < kh; c++)
         amx_pack_cols(x->v + c * nb * AMX_STEP, v + c * AMX_W, a->kv_row, AMX_W, keys, false);
+    const bool on = a->drop.p > 0;
+    const VecDrop drop = on ? vec_drop(&a->drop, b, (uint32_t)h) : (VecDrop){0};
     for (int64_t i = 0; i < a->Tq; i += AMX_W)
-        strip(a, x, hull, b, h, i, LT_MIN((int64_t)AMX_W, a->Tq - i));
+        strip(a, x, hull, b, h, i, LT_MIN((int64_t)AMX_W, a->Tq - i), on ? &drop : NULL);
 }
 
 static bool supports(const AttentionFwdArgs *a, const OpCtx *cx, const char **why)
 {
     (void)cx;
-    if (!amx_attention_supports(a->dtype, a->D, a->drop.p, why)) return false;
+    if (!amx_attention_supports(a->dtype, a->D, a->drop.p, &a->mask, why)) return false;
     if (a->Tq >= MIN_QUERIES && a->Tk > 0) return true;
     *why = "too few queries or keys to pay for packing";
     return false;

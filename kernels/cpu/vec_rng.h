@@ -44,20 +44,35 @@ LT_INLINE void vec_philox(VecU c[4], uint32_t k0, uint32_t k1)
     }
 }
 
+// The words of VL counters, so far c[word][counter], one counter after the other.
+LT_INLINE void vec_rng_in_order(VecU c[4])
+{
+    const VecU low02 = __builtin_shufflevector(c[0], c[2], VEC_LO);
+    const VecU high02 = __builtin_shufflevector(c[0], c[2], VEC_HI);
+    const VecU low13 = __builtin_shufflevector(c[1], c[3], VEC_LO);
+    const VecU high13 = __builtin_shufflevector(c[1], c[3], VEC_HI);
+    c[0] = __builtin_shufflevector(low02, low13, VEC_LO);
+    c[1] = __builtin_shufflevector(low02, low13, VEC_HI);
+    c[2] = __builtin_shufflevector(high02, high13, VEC_LO);
+    c[3] = __builtin_shufflevector(high02, high13, VEC_HI);
+}
 // Words of columns 4*col4 .. 4*col4 + 4*VL - 1 of `row`.
 LT_INLINE void vec_rng_columns(uint32_t w[4 * VL], const VecDrop *d, uint32_t row, uint32_t col4)
 {
     VecU c[4] = {vec_iota() + col4, (VecU){0} + row, (VecU){0} + d->ctr2, (VecU){0} + d->ctr3};
     vec_philox(c, d->key0, d->key1);
-    const VecU low02 = __builtin_shufflevector(c[0], c[2], VEC_LO);
-    const VecU high02 = __builtin_shufflevector(c[0], c[2], VEC_HI);
-    const VecU low13 = __builtin_shufflevector(c[1], c[3], VEC_LO);
-    const VecU high13 = __builtin_shufflevector(c[1], c[3], VEC_HI);
-    const VecU out[4] = {__builtin_shufflevector(low02, low13, VEC_LO),
-                         __builtin_shufflevector(low02, low13, VEC_HI),
-                         __builtin_shufflevector(high02, high13, VEC_LO),
-                         __builtin_shufflevector(high02, high13, VEC_HI)};
-    memcpy(w, out, sizeof out);
+    vec_rng_in_order(c);
+    memcpy(w, c, sizeof c);
+}
+// Words of columns 4*col4 .. 4*col4 + 2*VL - 1: w[0], w[1] of `row`, w[2], w[3] of row + 1.
+LT_INLINE void vec_rng_two_rows(VecU w[4], const VecDrop *d, uint32_t row, uint32_t col4)
+{
+    w[0] = vec_iota() % (VL / 2) + col4;
+    w[1] = vec_iota() / (VL / 2) + row;
+    w[2] = (VecU){0} + d->ctr2;
+    w[3] = (VecU){0} + d->ctr3;
+    vec_philox(w, d->key0, d->key1);
+    vec_rng_in_order(w);
 }
 // w[k]: column 4*col4 + k of rows row .. row + VL - 1.
 LT_INLINE void vec_rng_rows(VecU w[4], const VecDrop *d, uint32_t row, uint32_t col4)

@@ -18,7 +18,7 @@ enum { NOTHING = 0x7fc1 }; // a bf16 NaN: gaps, unseen keys
 
 typedef struct Case {
     int64_t B, H, Tq, Tk, D, q_pos0, window, pad;
-    bool causal, segments;
+    bool causal, segments, drop;
     int threads;
 } Case;
 
@@ -86,9 +86,10 @@ RUN(attention_bwd, AttentionBwdArgs)
 
 static void describe(char *to, size_t n, const Case *c)
 {
-    snprintf(to, n, "B%d H%d Tq%d Tk%d D%d pos%d window%d pad%d causal%d segments%d threads%d",
+    snprintf(to, n,
+             "B%d H%d Tq%d Tk%d D%d pos%d window%d pad%d causal%d segments%d drop%d threads%d",
              (int)c->B, (int)c->H, (int)c->Tq, (int)c->Tk, (int)c->D, (int)c->q_pos0,
-             (int)c->window, (int)c->pad, c->causal, c->segments, c->threads);
+             (int)c->window, (int)c->pad, c->causal, c->segments, c->drop, c->threads);
 }
 
 // Largest difference relative to the largest value; gaps must be equal.
@@ -161,6 +162,12 @@ static void check_case(const Case *c)
                                 .seg_hi = c->segments ? hi : NULL,
                                 .causal = c->causal,
                                 .window = c->window};
+    const int64_t sample[2] = {5, 1LL << 33};
+    const DropoutSpec drop = {.p = c->drop ? 0.3f : 0,
+                              .seed = 11,
+                              .sample = sample,
+                              .layer = 3,
+                              .site = RNG_DROP_ATTENTION};
     segments(lo, hi, c);
     hide_unseen(k, v, c, &mask, row);
 
@@ -186,6 +193,7 @@ static void check_case(const Case *c)
                           .q_pos0 = c->q_pos0,
                           .scale = 1.0f / sqrtf((float)c->D),
                           .mask = mask,
+                          .drop = drop,
                           .dtype = DTYPE_BF16};
     run_attention_fwd("amx", &f, c->threads);
     f.out = want;
@@ -216,6 +224,7 @@ static void check_case(const Case *c)
                               .out_row = out_row,
                               .scale = f.scale,
                               .mask = mask,
+                              .drop = drop,
                               .dtype = DTYPE_BF16};
         for (int i = 0; i < 3; i++) {
             g[i] = empty(all);
@@ -253,6 +262,17 @@ static void named_cases_equal_the_reference(void **state)
          .threads = 2},
         {.B = 1, .H = 1, .Tq = 140, .Tk = 140, .D = 32, .segments = true, .threads = 1},
         {.B = 1, .H = 2, .Tq = 40, .Tk = 100, .D = 64, .causal = true, .q_pos0 = 60, .threads = 2},
+        {.B = 2, .H = 2, .Tq = 150, .Tk = 150, .D = 64, .causal = true, .drop = true, .threads = 2},
+        {.B = 1, .H = 1, .Tq = 70, .Tk = 70, .D = 32, .drop = true, .threads = 1},
+        {.B = 1,
+         .H = 2,
+         .Tq = 41,
+         .Tk = 100,
+         .D = 32,
+         .causal = true,
+         .q_pos0 = 59,
+         .drop = true,
+         .threads = 2},
         {.B = 1, .H = 1, .Tq = 8, .Tk = 1, .D = 128, .threads = 1},
         {.B = 0, .H = 3, .Tq = 8, .Tk = 8, .D = 32, .threads = 1},
     };
@@ -278,6 +298,7 @@ static void random_cases_equal_the_reference(void **state)
             c.q_pos0 = rnd(50);
             c.Tk = c.Tq + c.q_pos0;
         }
+        c.drop = i % 3 == 0 && !c.segments && c.window == 0;
         check_case(&c);
     }
 }
