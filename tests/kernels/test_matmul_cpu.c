@@ -325,7 +325,7 @@ static void a_long_k_equals_the_reference(void **state)
         for (int acc = 0; acc < 2; acc++) {
             const Case c = {.M = acc ? 47 : 33,
                             .N = acc ? 34 : 50,
-                            .K = 300001,
+                            .K = 140001,
                             .accumulate = acc,
                             .threads = 1 + acc,
                             .trans_b = true,
