@@ -80,7 +80,7 @@ enum class Sem { WEAK, RELAXED, ACQUIRE, RELEASE, ACQ_REL };
 void fence(Scope scope);                 // fence.acq_rel, fence.sc, membar
 // fence.proxy.async: generic writes before it are seen by TMA and wgmma; of shared memory only
 // when `global` is false (.shared::cta).
-void fence_proxy_async(bool global);
+void fence_proxy_async(bool global = true);
 void fence_mbarrier_init();
 enum class Atom { ADD, MIN, MAX, AND, OR, XOR, EXCH, CAS, INC, DEC };
 enum class Ty { B32, B64, U32, U64, S32, S64, F32, F64, F16, BF16, F16X2, BF16X2, B16, B128 };
@@ -135,37 +135,48 @@ void mma_sync_f16(uint32_t *d, const uint32_t *c, const uint32_t *a, const uint3
 // ---- wgmma ----
 // The instruction is asynchronous, and here it is executed at the latest legal moment: when a
 // thread has waited for it. Until then the accumulator registers hold *tags*, signalling NaNs that
-// name an accumulator of the simulator and the register's place in it. Moves keep a tag; every
-// other instruction must read a register that may hold one (it was an operand d of wgmma, or a
-// copy of such) through wgmma_result(), which gives the value, or reports that the register is
-// used while its wgmma is in flight.
+// name an accumulator of the simulator and the register's place in it. A register that may hold
+// one (it was an operand d of wgmma, or a copy of such) is exchanged for its value
+//   - where it is used, by wgmma_use(): reports a register whose wgmma is in flight; the best way,
+//     because a chain of instructions on untouched accumulators then moves no data; or
+//   - after a wait_group, by wgmma_result(): leaves a tag that is still in flight as it is.
+// Plain moves may keep tags.
 //
 //     Wgmma w = {...};
 //     if (!wgmma_chained(w, r1, r64)) {                  // the usual case in a loop: nothing to do
 //         uint32_t d[64] = {r1, ..., r64};
-//         wgmma(w, d);
+//         wgmma(d, w);
 //         r1 = d[0]; ... r64 = d[63];
 //     }
 struct Wgmma {
     int n;                  // columns: 8..256
     Num ta, tb;
-    bool f16_acc;           // accumulators are halves, two a register
     bool scale_d;           // false: what d holds is ignored
     bool neg_a, neg_b;
     bool trans_a, trans_b;  // operand is MN-major in shared memory
     uint64_t desc_a, desc_b;
     const uint32_t *a;      // four registers, or nullptr: A is in shared memory
+    bool f16_acc;           // accumulators are halves, two a register
 };
 // True when d (given by its first and last register) still is one accumulator: d keeps its tags.
 bool wgmma_chained(const Wgmma &op, uint32_t first, uint32_t last);
-void wgmma(const Wgmma &op, uint32_t *d); // d: n/2 registers (n/4 of halves), in and out
+void wgmma(uint32_t *d, const Wgmma &op); // d: n/2 registers (n/4 of halves), in and out
 void wgmma_fence();
 void wgmma_commit();
 void wgmma_wait(int groups);
+uint32_t wgmma_use_slow(uint32_t v);
 uint32_t wgmma_result_slow(uint32_t v);
+inline bool wgmma_is_tag(uint32_t v)
+{
+    return (v & 0xffc00000u) == 0xff800000u && v != 0xff800000u;
+}
+inline uint32_t wgmma_use(uint32_t v)
+{
+    return wgmma_is_tag(v) ? wgmma_use_slow(v) : v;
+}
 inline uint32_t wgmma_result(uint32_t v)
 {
-    return (v & 0xffc00000u) == 0xff800000u && v != 0xff800000u ? wgmma_result_slow(v) : v;
+    return wgmma_is_tag(v) ? wgmma_result_slow(v) : v;
 }
 
 // ---- the rest ----

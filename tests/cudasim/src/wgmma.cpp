@@ -35,11 +35,6 @@ int registers(const Wgmma &op)
 
 // ---- tags ----
 
-bool is_tag(uint32_t v)
-{
-    return (v & 0xffc00000u) == 0xff800000u && v != 0xff800000u;
-}
-
 uint32_t tag_of(uint32_t slot, int i)
 {
     return 0xff800000u | (slot + 1) << 7 | static_cast<uint32_t>(i);
@@ -286,12 +281,19 @@ void issue(WgGroup &g, unsigned t, const Wgmma &op, uint32_t slot)
     run_until(g, wanted);
 }
 
+bool in_flight(uint32_t tag)
+{
+    unsigned t = 0;
+    WgGroup &g = group(&t);
+    return slot_of(tag) < g.acc.size() && g.acc[slot_of(tag)]->last[t] > g.waited[t];
+}
+
 } // namespace
 
 bool wgmma_chained(const Wgmma &op, uint32_t first, uint32_t last)
 {
     NOTE_CALLER();
-    if (!op.scale_d || !is_tag(first) || !is_tag(last)) return false;
+    if (!op.scale_d || !wgmma_is_tag(first) || !wgmma_is_tag(last)) return false;
     const uint32_t slot = slot_of(first);
     if (slot_of(last) != slot || place_of(first) != 0 || place_of(last) != registers(op) - 1) {
         return false;
@@ -309,7 +311,7 @@ bool wgmma_chained(const Wgmma &op, uint32_t first, uint32_t last)
     return true;
 }
 
-void wgmma(const Wgmma &op, uint32_t *d)
+void wgmma(uint32_t *d, const Wgmma &op)
 {
     NOTE_CALLER();
     check(op);
@@ -324,25 +326,32 @@ void wgmma(const Wgmma &op, uint32_t *d)
     if (op.scale_d) {
         if (a.last[t] > g.done) die("wgmma: accumulator registers were written while a wgmma on "
                                     "them is in flight");
-        for (int i = 0; i < n; ++i) write_register(a, t, i, wgmma_result(d[i]));
+        for (int i = 0; i < n; ++i) write_register(a, t, i, wgmma_use(d[i]));
     }
     for (int i = 0; i < n; ++i) d[i] = tag_of(slot, i);
     issue(g, t, op, slot);
 }
 
+uint32_t wgmma_use_slow(uint32_t v)
+{
+    const uint32_t r = wgmma_result_slow(v);
+    if (r == v && in_flight(v)) {
+        NOTE_CALLER();
+        die("register %d of an accumulator is used while its wgmma is in flight", place_of(v));
+    }
+    return r;
+}
+
 uint32_t wgmma_result_slow(uint32_t v)
 {
+    const unsigned first = m.fiber->warp / 4 * GROUP_THREADS;
+    if (first + GROUP_THREADS > m.block->threads) return v;
     unsigned t = 0;
-    if (m.fiber->warp / 4 * GROUP_THREADS + GROUP_THREADS > m.block->threads) return v;
     WgGroup &g = group(&t);
     const uint32_t slot = slot_of(v);
     if (slot >= g.acc.size()) return v; // a signalling NaN of the kernel's own
     Accumulator &a = *g.acc[slot];
-    if (a.last[t] > g.waited[t]) {
-        NOTE_CALLER();
-        die("register %d of an accumulator is used while its wgmma is in flight", place_of(v));
-    }
-    return read_register(a, t, place_of(v));
+    return a.last[t] > g.waited[t] ? v : read_register(a, t, place_of(v));
 }
 
 void wgmma_fence()
