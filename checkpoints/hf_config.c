@@ -8,6 +8,7 @@
 
 #include "checkpoints/json_read.h"
 #include "engine/base/file.h"
+#include "engine/base/json_text.h"
 #include "engine/base/mem.h"
 
 #include <inttypes.h>
@@ -195,11 +196,11 @@ Status hf_config_read(HfConfig *c, const char *dir, Err *err)
 static Status put_text(Buf *b, const char *key, const char *value, Err *err)
 {
     json_t *j = json_string(value);
-    char *text = j ? json_dumps(j, JSON_ENCODE_ANY) : NULL;
+    if (!j) return mem_err(err, strlen(value), "config.json"); // these are UTF-8, as all JSON
+    Status s = buf_printf(b, err, "  \"%s\": ", key);
+    if (s == ERR_NONE) s = json_text_append(b, j, JSON_ENCODE_ANY, err);
+    if (s == ERR_NONE) s = buf_puts(b, ",\n", err);
     json_decref(j);
-    if (!text) return mem_err(err, strlen(value), "config.json"); // these are UTF-8, as all JSON
-    const Status s = buf_printf(b, err, "  \"%s\": %s,\n", key, text);
-    free(text); // jansson's allocation
     return s;
 }
 

@@ -88,3 +88,24 @@ Status json_text_parse(json_t **out, const char *text, size_t n, size_t flags, j
     if (was_out) return mem_err(err, n, "the values of a JSON text");
     return err_set(err, ERR_FORMAT, "not JSON: %s", why->text);
 }
+
+typedef struct Output {
+    Buf *to;
+    Err *err;
+    Status status; // of the first piece that did not fit
+} Output;
+
+static int put_piece(const char *p, size_t n, void *user)
+{
+    Output *o = user;
+    if (o->status == ERR_NONE) o->status = buf_append(o->to, p, n, o->err);
+    return o->status == ERR_NONE ? 0 : -1;
+}
+
+Status json_text_append(Buf *out, const json_t *value, size_t flags, Err *err)
+{
+    Output o = {out, err, ERR_NONE};
+    const bool done = json_dump_callback(value, put_piece, &o, flags) == 0;
+    if (done || o.status != ERR_NONE) return o.status;
+    return mem_err(err, 0, "a JSON text"); // what else: our values are trees of UTF-8
+}

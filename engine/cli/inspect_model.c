@@ -111,13 +111,12 @@ static Status put_weights(const char *dir, Buf *out, Err *err)
     return s;
 }
 
-// The lines of MANIFEST, each with its own verdict. *whole: are all true?
-static Status put_manifest(const char *dir, Check *check, bool *whole, Buf *out, Err *err)
+// The lines of MANIFEST, each with its own verdict. *first: of the first that is not true.
+static Status put_manifest(const char *dir, Check *check, Err *first, Buf *out, Err *err)
 {
     Manifest *m = mem_calloc(2, sizeof *m);
     if (!m) return mem_err(err, 2 * sizeof *m, "a manifest");
     Status s = manifest_read(m, dir, err);
-    *whole = s == ERR_NONE;
     if (check) check->total = (double)manifest_bytes(m);
     for (int i = 0; i < m->n && s == ERR_NONE; i++) {
         Err bad = {0};
@@ -127,7 +126,7 @@ static Status put_manifest(const char *dir, Check *check, bool *whole, Buf *out,
         const Status one = check ? manifest_check_on(&m[1], dir, &on, &bad)
                                  : manifest_check(&m[1], dir, false, &bad);
         check_done(check, m->line[i].bytes);
-        if (one != ERR_NONE) *whole = false;
+        if (one != ERR_NONE && first->code == ERR_NONE) *first = bad;
         s = buf_printf(out, err, "  %08" PRIx32 " %12" PRIu64 "  %s%s%s\n", m->line[i].crc,
                        m->line[i].bytes, m->line[i].name,
                        one == ERR_NONE ? "" : "  DAMAGED: ", bad.text);
@@ -138,10 +137,11 @@ static Status put_manifest(const char *dir, Check *check, bool *whole, Buf *out,
 
 static Status inspect_step(const char *dir, Check *check, Buf *out, Err *err)
 {
-    bool whole = false;
+    Err first = {0};
     TRY(buf_printf(out, err, "%s: checkpoint%s\n", dir,
                    ckpt_has_trainer(dir) ? ", with trainer state" : ""));
-    TRY(put_manifest(dir, check, &whole, out, err));
+    TRY(put_manifest(dir, check, &first, out, err));
+    const bool whole = first.code == ERR_NONE;
     TRY(buf_puts(out,
                  !whole  ? "checksums: DAMAGED\n"
                  : check ? "checksums: every file is as MANIFEST says\n"
@@ -150,6 +150,7 @@ static Status inspect_step(const char *dir, Check *check, Buf *out, Err *err)
     // The verdict of the same check that resuming makes; it names the file. Checksums that were all
     // right a moment ago are not computed again.
     TRY(ckpt_verify(dir, check && !whole, err));
+    if (!whole) return err_set(err, first.code, "%s", first.text); // it could not be read just then
     TRY(put_weights(dir, out, err));
     if (!ckpt_has_trainer(dir)) return ERR_NONE;
     char path[PATH_CAP];
@@ -188,17 +189,20 @@ Status inspect_run(const char *dir, Check *check, Buf *out, Err *err)
 {
     Steps all;
     int64_t best = -1;
-    Err bad = {0};
+    Err bad = {0}, first = {0};
+    char steps[PATH_CAP];
+    uint64_t bytes = 0;
+    TRY(steps_dir(steps, dir, err));
+    TRY(file_size(steps, &bytes, err)); // is it there? Who called us may not have been able to see
     TRY(buf_printf(out, err, "%s: run folder\n", dir));
     const Status named = steps_best(dir, &best, &bad);
     if (named == ERR_NOMEM) return err_set(err, named, "%s", bad.text);
-    if (named != ERR_NONE)
-        TRY(buf_printf(out, err, "  DAMAGED: %s\n", bad.text));
+    if (named != ERR_NONE) TRY(buf_printf(out, err, "  DAMAGED: %s\n", bad.text));
+    first = bad;
     TRY(steps_list(&all, dir, err));
     for (int i = 0; i < all.n && check; i++) check->total += (double)step_bytes(dir, all.step[i]);
     Status s = ERR_NONE;
     int damaged = 0;
-    Err first = {0};
     for (int i = 0; i < all.n && s == ERR_NONE; i++) {
         char step_dir[PATH_CAP], name[STEPS_NAME_CAP];
         steps_name(name, all.step[i]);
@@ -212,7 +216,8 @@ Status inspect_run(const char *dir, Check *check, Buf *out, Err *err)
             s = err_set(err, one, "%s", bad.text);
             break;
         }
-        if (one != ERR_NONE && !damaged++) first = bad;
+        damaged += one != ERR_NONE;
+        if (one != ERR_NONE && first.code == ERR_NONE) first = bad;
         s = buf_printf(out, err, "  %s  %s%s%s\n", name,
                        one == ERR_NONE ? "complete" : "DAMAGED: ", one == ERR_NONE ? "" : bad.text,
                        all.step[i] == best ? "  (best)" : "");
@@ -223,6 +228,6 @@ Status inspect_run(const char *dir, Check *check, Buf *out, Err *err)
         s = buf_puts(out, check ? "checksums: every file of every step was read\n" : not_checked,
                      err);
     steps_free(&all);
-    if (s == ERR_NONE && damaged) return err_set(err, ERR_FORMAT, "%s", first.text);
+    if (s == ERR_NONE && first.code != ERR_NONE) return err_set(err, ERR_FORMAT, "%s", first.text);
     return s;
 }

@@ -54,11 +54,12 @@ Status data_meta_write(const DataMeta *m, const char *dir, Err *err)
                           (int)m->end_token, "token_bytes", m->token_bytes, "empty_documents",
                           (json_int_t)m->empty_documents, split_name[0],
                           split_to_json(&m->split[0]), split_name[1], split_to_json(&m->split[1]));
-    char *text = o ? json_dumps(o, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
+    if (!o) return mem_err(err, 4096, META_FILE);
+    Buf text = {0};
+    Status s = json_text_append(&text, o, JSON_INDENT(2) | JSON_PRESERVE_ORDER, err);
+    if (s == ERR_NONE) s = file_replace(path, text.data, text.len, err);
+    buf_free(&text);
     json_decref(o);
-    if (!text) return mem_err(err, 4096, META_FILE);
-    const Status s = file_replace(path, text, strlen(text), err);
-    free(text); // jansson's, from its own allocator
     return s;
 }
 

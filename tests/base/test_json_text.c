@@ -60,12 +60,30 @@ static void what_is_no_json_is_told_with_its_place(void **state)
     }
 }
 
+static void a_text_is_appended(void **state)
+{
+    (void)state;
+    json_error_t why;
+    json_t *o;
+    Err err;
+    Buf b = {0};
+    const char *text = "{\"b\": [1, true], \"a\": \"\\n\"}";
+    assert_int_equal(json_text_parse(&o, text, strlen(text), 0, &why, &err), ERR_NONE);
+    assert_int_equal(buf_puts(&b, "> ", &err), ERR_NONE);
+    assert_int_equal(json_text_append(&b, o, JSON_PRESERVE_ORDER, &err), ERR_NONE);
+    assert_memory_equal(b.data, "> ", 2);
+    assert_string_equal(b.data + 2, text);
+    buf_free(&b);
+    json_decref(o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_outlive_the_parse),
         cmocka_unit_test(long_texts_come_in_pieces),
         cmocka_unit_test(what_is_no_json_is_told_with_its_place),
+        cmocka_unit_test(a_text_is_appended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
