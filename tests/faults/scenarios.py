@@ -37,6 +37,12 @@ def word(text, r=None):
     say("word", text, r)
 
 
+def entries(folder):
+    """Every file below `folder` by its content, every folder by its name."""
+    names = (os.path.relpath(os.path.join(base, d), folder) for base, dirs, _ in os.walk(folder) for d in dirs)
+    return {**dict.fromkeys(names), **lathe.snapshot(folder)}
+
+
 TEXT = lathe.words_text(1500)
 MODEL = dict(n_layer=1, n_head=1, n_embd=8, block_size=8, batch_size=2, learning_rate=1e-2, warmup_steps=0,
              device="cpu", threads=1)
@@ -69,8 +75,13 @@ class Scenario:
         """Keep what else there is to know of the undisturbed command."""
 
     def fresh(self):
-        shutil.rmtree(self.w, ignore_errors=True)
-        shutil.copytree(self.template, self.w)
+        if not self.untouched():
+            shutil.rmtree(self.w, ignore_errors=True)
+            shutil.copytree(self.template, self.w)
+
+    def untouched(self):
+        """The folder is as before the command: what it would do now is known."""
+        return os.path.isdir(self.w) and entries(self.w) == entries(self.template)
 
     def again(self):
         """The same command, undisturbed."""
@@ -108,6 +119,9 @@ class Makes(Scenario):
     """Its result is the folder W/out, which it makes."""
 
     def after(self, r):
+        fell_back = "is skipped" in r.err  # to an older checkpoint, with a warning
+        if r.code == 0 and fell_back and lathe.snapshot(self.w).keys() == self.files.keys():
+            return
         out = os.path.join(self.w, "out")
         if r.code != 0 and os.path.exists(out):
             whole = self.files.items() <= lathe.snapshot(self.w).items()

@@ -115,7 +115,8 @@ class Walk:
             self.faults += 1
             self.harmless += r.code == 0
             judge(r, hit[0], "inspect" in scenario.words)
-            scenario.after(r)
+            if r.code == 0 or not scenario.untouched():
+                scenario.after(r)
         except Finding as finding:
             self.note(scenario, fault, hit, finding)
         except lathe.Failed as failed:
