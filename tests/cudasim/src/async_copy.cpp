@@ -206,7 +206,10 @@ void cp_async(uint32_t dst, const void *src, int bytes, int src_bytes)
     k.bytes = n;
     k.src_bytes = static_cast<uint32_t>(src_bytes);
     k.pc = m.fiber->pc;
-    if (race_on) k.tag = race_async_begin(m.fiber, &m.fiber->cp_open);
+    if (race_on) {
+        k.tag = race_async_begin(m.fiber, &m.fiber->cp_open);
+        k.tag.generic = true;
+    }
     if (!later()) cp_async_run(&k);
     m.fiber->cp_open.push_back(std::move(k));
 }

@@ -68,6 +68,7 @@ struct Fiber : Ctx {
     unsigned spins = 0;
     const void *gather_pc = nullptr; // activemask: the instruction it stands at ...
     uint32_t gathered = 0;           // ... and the answer
+    RaceThread race;
     CopyGroup cp_open;
     std::deque<CopyGroup> cp_groups;
     CopyGroup bulk_open;
@@ -120,7 +121,6 @@ struct Block {
     std::unordered_map<uint32_t, MBar> mbar;
     std::deque<Copy> pending;    // loads that have been issued and not done
     std::shared_ptr<WgGroup> wg[MAX_WARPS / 4];
-    unsigned race_base = 0;      // first clock component of its threads
 };
 
 struct Cluster {
@@ -189,6 +189,7 @@ void barrier_thread_ends(Block *b);
 
 // ---- memory.cpp ----
 char *memory_window();           // a new shared window
+bool is_shared_window(const void *p);
 void memory_poison(char *window, uint32_t end); // a block starts: NaN in what it may use
 void *smem_in(Block *b, uint32_t addr, size_t bytes, const char *what);
 Block *block_of(uint32_t addr);  // the block that a cluster address names

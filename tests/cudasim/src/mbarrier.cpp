@@ -84,6 +84,7 @@ void expect(Block *b, uint32_t bar, uint32_t bytes, const char *what)
 bool phase_done(uint32_t bar, uint32_t parity, const char *what)
 {
     const MBar &x = find(m.block, bar, what);
+    if (race_on) race_mbar_touch(m.fiber, m.block->window + bar);
     if ((x.phase & 1) == (parity & 1)) return false; // the phase of this parity is the current one
     if (race_on) race_mbar_acquire(m.fiber, m.block->window + bar);
     return true;
@@ -127,7 +128,10 @@ uint64_t mbar_arrive(uint32_t bar, uint32_t count)
     Block *const b = block_of(bar);
     bar = local_addr(bar);
     const uint64_t state = image(find(b, bar, "mbarrier.arrive"));
-    if (race_on) race_release(m.fiber, b->window + bar);
+    if (race_on) {
+        race_mbar_touch(m.fiber, b->window + bar);
+        race_release(m.fiber, b->window + bar);
+    }
     arrive(b, bar, count, "mbarrier.arrive");
     return state;
 }
@@ -145,7 +149,10 @@ uint64_t mbar_arrive_expect_tx(uint32_t bar, uint32_t bytes)
     bar = local_addr(bar);
     expect(b, bar, bytes, "mbarrier.arrive.expect_tx");
     const uint64_t state = image(find(b, bar, "mbarrier.arrive.expect_tx"));
-    if (race_on) race_release(m.fiber, b->window + bar);
+    if (race_on) {
+        race_mbar_touch(m.fiber, b->window + bar);
+        race_release(m.fiber, b->window + bar);
+    }
     arrive(b, bar, 1, "mbarrier.arrive.expect_tx");
     return state;
 }

@@ -33,6 +33,12 @@ std::map<uintptr_t, Allocation> &allocations()
     return all;
 }
 
+std::vector<char *> &all_windows()
+{
+    static std::vector<char *> all;
+    return all;
+}
+
 size_t round_up(size_t n, size_t to)
 {
     return (n + to - 1) / to * to;
@@ -59,7 +65,19 @@ char *memory_window()
     auto *const p = static_cast<char *>(mmap(nullptr, 2 * WINDOW, PROT_READ | PROT_WRITE,
                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (p == MAP_FAILED) die("no memory for a shared window");
-    return reinterpret_cast<char *>(round_up(reinterpret_cast<uintptr_t>(p), WINDOW));
+    char *const w = reinterpret_cast<char *>(round_up(reinterpret_cast<uintptr_t>(p), WINDOW));
+    all_windows().push_back(w);
+    race_memory(w, WINDOW, false);
+    return w;
+}
+
+bool is_shared_window(const void *p)
+{
+    const auto start = reinterpret_cast<uintptr_t>(p) / WINDOW * WINDOW;
+    for (const char *w : all_windows()) {
+        if (reinterpret_cast<uintptr_t>(w) == start) return true;
+    }
+    return false;
 }
 
 void memory_poison(char *window, uint32_t end)

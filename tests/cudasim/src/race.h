@@ -24,9 +24,18 @@ using ClockRef = std::shared_ptr<Clock>;
 // An asynchronous operation: the clock of the thread that issued it and a component of its own.
 struct RaceTag {
     ClockRef clock;
-    unsigned agent = 0, stamp = 0;
-    Block *block = nullptr;
+    unsigned agent = 0;
+    uint32_t stamp = 0;
+    uint64_t cluster = 0;
+    bool generic = false;        // cp.async: not of the async proxy
     const void *pc = nullptr;
+};
+
+// A thread's part of the checker's state.
+struct RaceThread {
+    ClockRef clock;
+    ClockRef fence_block, fence_gpu; // at the last fence of that scope
+    ClockRef unacquired;             // what relaxed reads have seen, until a fence takes it
 };
 
 extern bool race_on;
@@ -45,6 +54,7 @@ void race_acquire(Fiber *f, const void *object);
 void race_drop(const void *object);
 // An mbarrier: arrivals gather, a completed phase is what waiting threads take.
 void race_mbar_init(Fiber *f, const void *bar);
+void race_mbar_touch(Fiber *f, const void *bar); // arrives or waits: the init must be ordered
 void race_mbar_phase(const void *bar);
 void race_mbar_acquire(Fiber *f, const void *bar);
 void race_mbar_used_by_copy(const void *bar);
