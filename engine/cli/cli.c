@@ -41,7 +41,8 @@ static const Command commands[] = {
      "  lathe plan [CONFIG.ini] [--preset=NAME] [--name=value ...]\n"},
     {"convert", C_CONVERT, true, "a model folder with another element type, split, head or padding",
      "  lathe convert --from=DIR --to=DIR [--dtype=bf16] [--max_shard_mb=N] [--tie=true|false]\n"},
-    {"bench", C_BENCH, true, "time the ops on this machine", "  lathe bench [OP ...]\n"},
+    {"bench", C_BENCH, true, "time the ops on this machine",
+     "  lathe bench [OP] [--shape=NAME] [--json]\n"},
     {"ops", C_OPS, true, "the op table: which implementation each op would use here",
      "  lathe ops [OP] [--cpu.isa=NAME] [--ops.NAME=IMPL]\n"},
 };
