@@ -72,6 +72,7 @@ static void settled(Run *r, Status outcome)
         r->retry_at = 0;
         if (p.best) r->kept = p;
     } else if (p.best && r->state.best_step == p.step) {
+        r->lost = p;
         r->state.best_step = r->kept.step;
         r->state.best_loss = r->kept.loss;
     }
@@ -119,16 +120,14 @@ static void save(Run *r, bool best)
 // The last save of this process must succeed: it is waited for, and made again if it was lost.
 static Status save_last(Run *r, Err *err)
 {
-    const RunSave now = {.step = r->state.step,
-                         .best = r->state.best_step == r->state.step,
-                         .loss = r->state.best_loss};
+    const int64_t step = r->state.step;
     const Status before = settle(r, NULL);
-    if (before == ERR_NONE && r->saved_step == now.step) return ERR_NONE;
-    if (now.best) {
-        r->state.best_step = now.step;
-        r->state.best_loss = now.loss;
+    if (before == ERR_NONE && r->saved_step == step) return ERR_NONE;
+    if (r->lost.step == step) { // it was the best, and is again once it is saved
+        r->state.best_step = step;
+        r->state.best_loss = r->lost.loss;
     }
-    Status st = start_save(r, now.best, err);
+    Status st = start_save(r, r->state.best_step == step, err);
     if (st == ERR_NONE) st = settle(r, err);
     if (st == ERR_NONE) return ERR_NONE;
     if (r->saved_step >= 0)

@@ -342,7 +342,7 @@ static Status make_run(Run *r, Err *err)
     // A run that cannot save is refused now, not after hours of training.
     if (r->o->save_interval > 0)
         TRY_CTX(ckpt_prepare(r->o->run, err), err, "making room for checkpoints");
-    r->pending.step = -1;
+    r->pending.step = r->lost.step = -1;
     r->saved_step = r->resumed_from[0] ? r->state.step : -1;
     r->kept = (RunSave){.step = r->state.best_step, .loss = r->state.best_loss};
     return run_open_metrics(r, err);

@@ -26,6 +26,7 @@ typedef struct Run {
     RunSaver saver;
     RunSave pending;    // its outcome is not known yet
     RunSave kept;       // the best step that is saved
+    RunSave lost;       // the best step whose save failed last
     int64_t saved_step; // the newest that is saved, -1: none
     double retry_at;    // clock at which a lost save is tried again, 0: none was lost
     Metrics metrics;
