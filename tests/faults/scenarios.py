@@ -205,7 +205,7 @@ class Train(Scenario):
         there after a save that was not done to its end."""
         steps = os.path.join("run", "checkpoints", "")
         aside = (steps + "aside-",) if "is skipped" in r.err else ()
-        old = self.before if self.told(r) or self.options["keep"] else ()
+        old = range(self.last) if self.options["keep"] else self.before if self.told(r) else ()
         return aside + tuple(f"{steps}step-{n:08d}" for n in old)
 
     @staticmethod
