@@ -25,15 +25,14 @@ static const char *const merge_names[2] = {"merges.txt", "vocab.bpe"};
 static Status load_file(Tokenizer **out, const char *path, PretokenPattern pattern, Err *err)
 {
     Buf text = {0};
-    TRY(file_read(path, &text, err));
+    Status s = file_read(path, &text, err);
     size_t i = 0;
     while (i < text.len && isspace((unsigned char)text.data[i])) i++;
-    Status s;
-    if (i == text.len)
+    if (s == ERR_NONE && i == text.len)
         s = err_set(err, ERR_FORMAT, "the file is empty");
-    else if (text.data[i] == '{')
+    else if (s == ERR_NONE && text.data[i] == '{')
         s = load_hf_json(out, &text, err);
-    else
+    else if (s == ERR_NONE)
         s = load_ranks(out, &text, pattern, err);
     buf_free(&text);
     return s;
