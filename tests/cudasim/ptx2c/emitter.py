@@ -8,6 +8,7 @@ information.
 SPDX-License-Identifier: MIT
 """
 import re
+import struct
 
 import handlers
 import opcodes
@@ -117,6 +118,8 @@ class Emitter:
             return f"0x{bits:x}{suffix}"
         if t.is_float:
             return f"({t.ctype}){float(text)!r}"
+        if "." in text:
+            return "0x" + struct.pack(">f" if t.bits == 32 else ">d", float(text)).hex() + "ull"
         try:
             number = int(text.rstrip("U"), 0)
         except ValueError:
@@ -190,8 +193,8 @@ class Emitter:
 
     def set_together(self, pairs):
         """Several predicates at once: none is written before all are computed."""
-        out = [f"const bool t{i} = {expr};" for i, (_, expr) in enumerate(pairs)]
-        out += [self.set(r, f"t{i}", TYPES["pred"]) for i, (r, _) in enumerate(pairs)]
+        out = [f"const bool {n} = {expr};" for n, (_, expr) in zip("xyz", pairs)]
+        out += [self.set(r, n, TYPES["pred"]) for n, (r, _) in zip("xyz", pairs)]
         return " ".join(out)
 
     # ---- addresses ----

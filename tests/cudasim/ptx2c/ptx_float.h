@@ -250,7 +250,7 @@ template <class F> inline double in16(uint16_t v, int mod)
 template <class F> inline uint16_t out16(double odd, int mod, Round r = RN)
 {
     if (odd != odd) return mod & SAT ? 0 : 0x7fff;
-    if (mod & RELU && odd < 0) odd = 0;
+    if (mod & RELU && odd <= 0) odd = 0; // -0 becomes 0, too
     if (mod & SAT) odd = sat(odd);
     const uint16_t v = pack<F>(round_to<F>(odd, r));
     return mod & FTZ && (v & 0x7fff) < (1 << (F::P - 1)) ? v & 0x8000 : v;
@@ -342,7 +342,7 @@ inline float f32_of_f64(double x, Round r)
 inline uint32_t tf32_of(float x, Round r, bool relu_)
 {
     if (x != x) return 0x7fffffff;
-    if (relu_ && x < 0) x = 0;
+    if (relu_ && x <= 0) x = 0;
     return as<uint32_t>(static_cast<float>(round_to<TF32>(x, r)));
 }
 
@@ -351,7 +351,7 @@ template <class F> inline uint8_t fp8_of(double x, bool relu_)
 {
     const double max = F::P == 4 ? 448 : 57344;
     if (x != x) return 0x7f;
-    if (relu_ && x < 0) x = 0;
+    if (relu_ && x <= 0) x = 0;
     double v = round_to<F>(x, RN);
     if (std::fabs(v) > max) v = std::copysign(max, v);
     const uint16_t h = f16_of_float(static_cast<float>(v)); // exact

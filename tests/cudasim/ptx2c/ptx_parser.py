@@ -484,7 +484,8 @@ class BodyParser:
                 names = [f"{name}{i}" for i in range(p.number())]
                 p.expect(">")
             for n in names:
-                cname = (n[1:] if n[0] == "%" else "v_" + n)
+                # Names with a number at the end are free of the emitter's own names.
+                cname = n[1:] if re.fullmatch(r"%[a-zA-Z]+\d+", n) else "v_" + n.strip("%")
                 if self.scope.number:
                     cname += f"_s{self.scope.number}"
                 reg = Reg(c_name(cname), kind)
