@@ -1,7 +1,7 @@
 // cmd_ops.c -- lathe ops [NAME]: which implementation each op would use on this machine.
 //
-// Asks the op table with the first call that a step of GPT-2 makes (op_call.h), in the policies fp32
-// and bf16. --cpu.isa and --ops.NAME=IMPL count as they do in training. With a NAME: what each
+// Asks the op table with the first call that a step of GPT-2 makes (op_call.h), in the policies
+// fp32 and bf16. --cpu.isa and --ops.NAME=IMPL count as they do in training. With a NAME: what each
 // implementation of that op says to these calls.
 //
 // SPDX-License-Identifier: MIT
