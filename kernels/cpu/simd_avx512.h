@@ -44,6 +44,10 @@ LT_INLINE void vec_stream_halves(uint16_t *p, VecH lo, VecH hi)
     const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512((__m256i)lo), (__m256i)hi, 1);
     _mm512_stream_si512((void *)p, both);
 }
+LT_INLINE void vec_stream_end(void)
+{
+    _mm_sfence(); // these stores have no order of their own
+}
 
 LT_INLINE void vec_mul_wide(VecU *hi, VecU *lo, VecU c, uint32_t m)
 {

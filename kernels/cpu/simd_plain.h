@@ -5,14 +5,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+// x where one of them is NaN.
 LT_INLINE VecF vec_max(VecF a, VecF x)
 {
     return vec_select(a > x, a, x);
-} // x where one is NaN
+}
 LT_INLINE VecF vec_min(VecF a, VecF x)
 {
     return vec_select(a < x, a, x);
-} // x where one is NaN
+}
 LT_INLINE VecF vec_sqrt(VecF x)
 {
     VecF r;
@@ -48,6 +49,10 @@ LT_INLINE void vec_stream_halves(uint16_t *p, VecH lo, VecH hi)
     memcpy(p, &lo, sizeof lo);
     memcpy(p + VL, &hi, sizeof hi);
 }
+// After the last of them, before another thread may read.
+LT_INLINE void vec_stream_end(void)
+{
+}
 
 // Both halves of the 64-bit products c * m.
 LT_INLINE void vec_mul_wide(VecU *hi, VecU *lo, VecU c, uint32_t m)
@@ -58,8 +63,9 @@ LT_INLINE void vec_mul_wide(VecU *hi, VecU *lo, VecU c, uint32_t m)
     *lo = (VecU)((even & 0xffffffffu) | (odd << 32));
 }
 
-// 2^z for z <= 0, within 2^-23 of it: n = z rounded, 2^(z - n) by a polynomial. Below 2^-126 it is
-// 0, also at -infinity; where z > 0 the result means nothing.
+// 2^z within 4 ulp, for z <= 127 (softmax has z <= 0, its gradient a rounding error more): n = z
+// rounded, 2^(z - n) by a polynomial that is off by less than 2^-23. Below 2^-126 it is 0 (with
+// AVX-512 a subnormal first), also at -infinity; where z > 127 the result means nothing.
 LT_INLINE VecF vec_exp2(VecF z)
 {
     z = vec_max(vec_set(-127.0f), z);

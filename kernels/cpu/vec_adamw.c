@@ -74,6 +74,7 @@ LT_INLINE void run(const AdamwArgs *a, const Rates *r, DType param, bool stream,
             const VecF lo = update(a, r, i, VL), hi = update(a, r, i + VL, VL);
             vec_stream_halves(copy + i, vec_to_bf16(lo), vec_to_bf16(hi));
         }
+        vec_stream_end();
     }
     for (; i + VL <= i1; i += VL) {
         fetch(a, i + ADAMW_AHEAD);

@@ -31,8 +31,8 @@ typedef uint16_t VecHMem __attribute__((vector_size(LATHE_VB / 2), aligned(2), m
 
 LT_INLINE VecF vec_set(float x)
 {
-    return x - (VecF){0};
-} // x - 0 keeps the sign of zero
+    return x - (VecF){0}; // keeps the sign of zero
+}
 LT_INLINE VecF vec_load(const float *p)
 {
     return *(const VecFMem *)p;

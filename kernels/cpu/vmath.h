@@ -1,10 +1,10 @@
-// vmath.h -- exp, tanh and GELU of a vector of floats, at most 4 ulp from the exact value.
+// vmath.h -- tanh and GELU of a vector of floats, at most 4 ulp from the exact value.
 //
 // No libm, no fast-math flags, no branches, no tables. NaN stays NaN, overflow is infinity, and
 // underflow goes through the subnormals to zero. Nothing here needs a fused multiply-add, nothing
 // breaks when the compiler forms one. Polynomials are minimax, fitted for this file.
 //
-//   exp    x = n ln2 + r, |r| <= ln2/2;  e^x = 2^n P(r), P of degree 7
+//   e^x    x = n ln2 + r, |r| <= ln2/2;  e^x = 2^n P(r), P of degree 7
 //          (softmax takes vec_exp2 of vec_simd.h: scores that are sums have no last bits to keep)
 //   GELU   far to the left it is x times a tiny exponential, and an exponent z of 100 that is off
 //          by half an ulp would cost 50 ulp in 2^z. So z is an exact head and a small tail:
@@ -59,23 +59,6 @@ LT_INLINE VecF vm_scale(VecF x, VecI n)
 {
     const VecI half = n >> 1;
     return x * vm_pow2(half) * vm_pow2(n - half);
-}
-
-// e^x. Exactly 0 at -infinity, infinity from 88.73 on.
-LT_INLINE VecF vm_exp(VecF x)
-{
-    x = vec_min(vec_set(89.0f), vec_max(vec_set(-104.0f), x));
-    const VecF t = x * VM_LOG2E + VM_MAGIC, n = t - VM_MAGIC;
-    const VecF r = x - n * VM_LN2_HI - n * VM_LN2_LO;
-    return vm_scale(vm_exp_poly(r), (VecI)t - 0x4b400000);
-}
-// e^x for x <= 0 (softmax): results below 1.2e-38 are 0, -infinity gives exactly 0.
-LT_INLINE VecF vm_exp_neg(VecF x)
-{
-    x = vec_max(vec_set(-88.0f), x);
-    const VecF t = x * VM_LOG2E + VM_MAGIC, n = t - VM_MAGIC;
-    const VecF r = x - n * VM_LN2_HI - n * VM_LN2_LO;
-    return vm_exp_poly(r) * (VecF)(((VecU)t << 23) + 0x3f800000u);
 }
 
 // tanh: odd polynomial below 0.625, 1 - 2 / (e^2x + 1) above.

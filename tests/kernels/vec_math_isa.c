@@ -11,8 +11,7 @@ static void apply(VecFn f, float *y, const float *x, int64_t n)
         const VecF v = vec_load(x + i);
         VecF       r = v;
         switch (f) {
-        case VEC_EXP: r = vm_exp(v); break;
-        case VEC_EXP_NEG: r = vm_exp_neg(v); break;
+        case VEC_EXP2: r = vec_exp2(v); break;
         case VEC_TANH: r = vm_tanh(v); break;
         case VEC_GELU_TANH: r = vm_gelu_tanh(v); break;
         case VEC_GELU_ERF: r = vm_gelu_erf(v); break;

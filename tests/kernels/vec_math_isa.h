@@ -7,8 +7,7 @@
 #include "kernels/ops/dropout.h"
 
 typedef enum VecFn {
-    VEC_EXP,
-    VEC_EXP_NEG,
+    VEC_EXP2,
     VEC_TANH,
     VEC_GELU_TANH,
     VEC_GELU_ERF,
