@@ -38,4 +38,4 @@ static void feed(const uint8_t *data, size_t size)
     buf_free(&second);
 }
 
-const FuzzTarget fuzz_target = {feed, .memory_factor = 192, .memory_base = 64 << 10};
+const FuzzTarget fuzz_target = {feed, .memory_factor = 194, .memory_base = 320 << 10};
