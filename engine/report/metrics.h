@@ -1,7 +1,7 @@
 // metrics.h -- metrics.jsonl: what a run did, one JSON object a line, for plots and for tests.
 //
 //     {"kind":"step","step":10,"loss":4.1257143,"lr":0.00055,...}
-//     {"kind":"eval","step":250,"split":"val","loss":1.9873462,"tokens":15360,"best":true}
+//     {"kind":"eval","step":250,"split":"val","loss":1.9873462,"targets":15360,...}
 //     {"kind":"note","step":250,"text":"resumed from step-00000250"}
 //
 // Every line is written at once; a crash can cost the last line, never an older one. Lines that

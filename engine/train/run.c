@@ -90,10 +90,8 @@ static Status start_save(Run *r, bool best, Err *problem)
     bool again;
     r->pending = (RunSave){.step = r->state.step, .best = best, .loss = r->state.best_loss};
     Status st = run_folder_hold(&r->folder, r->o, &again, problem);
-    if (st == ERR_NONE && again) {
-        metrics_close(&r->metrics);
-        st = run_open_metrics(r, problem);
-    }
+    r->metrics_stale |= st == ERR_NONE && again;
+    if (st == ERR_NONE && r->metrics_stale) st = run_open_metrics(r, problem);
     if (st == ERR_NONE) st = run_saver_save(&r->saver, &r->state, best, problem);
     if (st != ERR_NONE) settled(r, st);
     return st;

@@ -384,12 +384,17 @@ static Status open_all(Run *r, Err *err)
 Status run_open_metrics(Run *r, Err *err)
 {
     char path[PATH_CAP];
+    Metrics m;
     TRY(path_join(path, r->o->run, "metrics.jsonl", err));
-    return metrics_open(&r->metrics, path,
-                        (MetricsPoint){.step = r->state.step,
-                                       .last_eval = r->state.last_eval,
-                                       .skipped = r->state.skipped},
-                        err);
+    TRY(metrics_open(&m, path,
+                     (MetricsPoint){.step = r->state.step,
+                                    .last_eval = r->state.last_eval,
+                                    .skipped = r->state.skipped},
+                     err));
+    metrics_close(&r->metrics);
+    r->metrics = m;
+    r->metrics_stale = false;
+    return ERR_NONE;
 }
 
 Status run_open(Run *r, Options *o, Err *err)

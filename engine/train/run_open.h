@@ -30,6 +30,7 @@ typedef struct Run {
     int64_t saved_step; // the newest that is saved, -1: none
     double retry_at;    // clock at which a lost save is tried again, 0: none was lost
     Metrics metrics;
+    bool metrics_stale;          // its file is in a folder that is gone
     char resumed_from[PATH_CAP]; // "" for a run that starts
     char init_dir[PATH_CAP];     // the model folder that init_from names; "" for none
     double opened;               // clock at the start of the process's work, for max_seconds
@@ -39,6 +40,6 @@ typedef struct Run {
 LT_C_BEGIN
 LT_MUST_CHECK Status run_open(Run *r, Options *o, Err *err); // closes what it opened on failure
 void run_close(Run *r);
-// Lines of steps that the state does not have are cut.
+// Lines of steps that the state does not have are cut. On failure the file that was open stays open.
 LT_MUST_CHECK Status run_open_metrics(Run *r, Err *err);
 LT_C_END

@@ -188,6 +188,23 @@ def test_a_run_folder_that_was_removed_is_made_again_at_the_next_save(folder):
     check(f"step {last}" in r.out, "the same run goes on from there", r)
 
 
+def test_a_run_folder_made_again_without_room_for_metrics_fails_saves_until_there_is(folder):
+    data, path = data_of(folder), os.path.join(folder, "run")
+    p = Live("train", data=data, run=path, folder=folder, **endless())
+    p.wait_saved(path)
+    p.p.send_signal(signal.SIGSTOP)  # or it may make its folder again at once
+    os.rename(path, path + " away")
+    in_the_way = os.path.join(path, "metrics.jsonl")
+    os.makedirs(in_the_way)
+    p.p.send_signal(signal.SIGCONT)
+    p.wait_says("metrics.jsonl", times=2)  # it trains on, and tries again
+    os.rmdir(in_the_way)
+    p.wait_saved(path)
+    r = p.stop()
+    check(r.code == 5 and steps_logged(path), "training went on", r)
+    expect_intact(path, r)
+
+
 def test_a_run_folder_that_cannot_be_made_again_ends_the_run_with_its_reason(folder):
     data, path = data_of(folder), os.path.join(folder, "parent", "run")
     p = Live("train", data=data, run=path, folder=folder, **endless())
