@@ -50,9 +50,7 @@ LT_INLINE void vec_stream_halves(uint16_t *p, VecH lo, VecH hi)
     memcpy(p + VL, &hi, sizeof hi);
 }
 // After the last of them, before another thread may read.
-LT_INLINE void vec_stream_end(void)
-{
-}
+LT_INLINE void vec_stream_end(void) {}
 
 // Both halves of the 64-bit products c * m.
 LT_INLINE void vec_mul_wide(VecU *hi, VecU *lo, VecU c, uint32_t m)
