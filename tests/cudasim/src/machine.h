@@ -77,7 +77,7 @@ struct Fiber : Ctx {
 
 // Lanes that have reached one warp (or warpgroup) instruction and wait for the others.
 struct Meeting {
-    uint32_t mask = 0;
+    uint32_t mask = 0, arrived = 0;
     int have = 0;                // 0: not in use
     const char *what = "";
     void *args[32] = {};
@@ -151,6 +151,7 @@ struct Machine {
     Stats stats = {};
     unsigned rng = 0;
     const void *copy_pc = nullptr; // issuer's line of the pending copy that runs
+    unsigned turn = 0;           // which block starts; moves on when threads only spin
     unsigned idle_yields = 0;    // yields since something else happened
     bool in_kernel = false;
     bool prioritised = false;    // random schedules: by warp priorities or uniform

@@ -21,7 +21,9 @@ uint32_t lanes_of(const Block *b, unsigned warp)
     return n >= 32 ? ~0u : (1u << n) - 1;
 }
 
-Meeting *meeting_for(Block *b, unsigned warp, uint32_t mask, const char *what)
+// A lane that waits in one group of lanes for lane `mine`, which now waits for it in another, will
+// wait for ever.
+Meeting *meeting_for(Block *b, unsigned warp, uint32_t mask, uint32_t mine, const char *what)
 {
     Meeting *unused = nullptr;
     for (Meeting &x : b->meeting[warp]) {
@@ -32,7 +34,7 @@ Meeting *meeting_for(Block *b, unsigned warp, uint32_t mask, const char *what)
                 die("warp %u has diverged: some lanes are at %s, others at %s", warp, x.what, what);
             }
             return &x;
-        } else if ((x.mask & mask) != 0) {
+        } else if ((x.arrived & mask) != 0 && (x.mask & mine) != 0) {
             die("%s with mask %08x while lanes wait at %s with mask %08x", what, mask, x.what,
                 x.mask);
         }
@@ -40,6 +42,7 @@ Meeting *meeting_for(Block *b, unsigned warp, uint32_t mask, const char *what)
     if (unused == nullptr) die("%s: more than 8 groups of lanes wait in warp %u", what, warp);
     unused->mask = mask;
     unused->what = what;
+    unused->arrived = 0;
     return unused;
 }
 
@@ -53,8 +56,9 @@ void meet(uint32_t mask, const char *what, void *arg, Combine fn, void *user)
         die("%s: lane %u executes with mask %08x, which does not name it", what, f->lane, mask);
     }
     mask &= lanes_of(b, f->warp);
-    Meeting *const x = meeting_for(b, f->warp, mask, what);
+    Meeting *const x = meeting_for(b, f->warp, mask, 1u << f->lane, what);
     x->args[f->lane] = arg;
+    x->arrived |= 1u << f->lane;
     if (++x->have < __builtin_popcount(mask)) {
         wait_here(what, 0, mask);
         return;

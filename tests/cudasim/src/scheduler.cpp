@@ -26,7 +26,7 @@ Ctx *cur;
 namespace
 {
 
-enum { MAX_RESIDENT = 64, IDLE_ROUNDS = 64, LIVELOCK_YIELDS = 20 * 1000 * 1000 };
+enum { MAX_RESIDENT = 64, IDLE_ROUNDS = 64, LOOK_AROUND = 64, LIVELOCK_YIELDS = 20 * 1000 * 1000 };
 
 std::vector<Stack> stacks;   // by slot and thread; reused
 std::vector<char *> windows; // by slot
@@ -105,7 +105,10 @@ void set_running(Fiber *f)
 void leave(bool last)
 {
     Fiber *const me = m.fiber;
-    Fiber *const next = m.opt.seed != 0 && rnd(16) == 0 ? nullptr : take(m.block);
+    const bool spinning = m.idle_yields % LOOK_AROUND == LOOK_AROUND - 1;
+    if (spinning) ++m.turn; // others may have to move first: another block's turn
+    const bool look = spinning || (m.opt.seed != 0 && rnd(16) == 0);
+    Fiber *const next = look ? nullptr : take(m.block);
     if (next == me) return;
     if (next != nullptr) {
         set_running(next);
@@ -250,11 +253,11 @@ bool block_turn(Block *b, bool nothing_else)
 
 bool machine_turn(bool nothing_else)
 {
-    const size_t n = m.resident.size(), first = rnd(static_cast<unsigned>(n));
+    const size_t n = m.resident.size(), first = rnd(static_cast<unsigned>(n)) + m.turn;
     for (size_t i = 0; i < n; ++i) {
         const size_t k = (first + i) % n;
         Cluster *const c = m.resident[k].get();
-        const unsigned start = rnd(c->size);
+        const unsigned start = rnd(c->size) + m.turn;
         for (unsigned j = 0; j < c->size; ++j) {
             Block *const b = c->block[(start + j) % c->size].get();
             if (!block_turn(b, nothing_else)) continue;
