@@ -32,6 +32,7 @@ namespace
 {
 
 enum { MAX_PRINTED = 40 };
+enum : uint64_t { EVERYWHERE = ~0ull };
 
 struct ClusterState {
     unsigned components = 0; // threads first, then agents
@@ -48,7 +49,8 @@ struct InitMark {
 std::unordered_map<const Cluster *, ClusterState> clusters;
 std::unordered_map<const void *, Clock> objects; // what was released into them
 std::unordered_map<const void *, Clock> phases;  // of mbarriers: the last completed phase
-std::map<std::pair<const void *, const void *>, Clock> locations; // of atomics; block or nullptr
+using Location = std::pair<const void *, uint64_t>;
+std::map<Location, Clock> locations; // of atomics, by block or EVERYWHERE
 std::unordered_map<const void *, InitMark> mbar_inits;
 unsigned errors;
 
@@ -195,6 +197,9 @@ void race_block_begin(Block *b)
     ClusterState &s = clusters[b->cluster];
     s.threads = s.components = b->threads * b->cluster->size;
     shadow_reset(b->window, WINDOW, false);
+    for (const NamedBarrier &n : b->bar) objects.erase(&n); // of a block that lay there before
+    objects.erase(b->cluster);
+    phases.erase(b->cluster);
     for (Fiber &f : b->fiber) {
         f.race = RaceThread();
         f.race.clock = std::make_shared<Clock>();
@@ -310,12 +315,13 @@ void race_fence(Fiber *f, Scope scope)
 void race_atomic(Fiber *f, const void *p, size_t n, bool read, bool write, Sem sem, Scope scope)
 {
     shadow_access(*f->race.clock, access_of(f, Proxy::ATOMIC), p, n, write);
-    const std::pair<const void *, const void *> everywhere = {p, nullptr}, here = {p, f->home};
+    const uint64_t block = f->home->cluster->number * MAX_CLUSTER + f->home->rank;
+    const Location everywhere = {p, EVERYWHERE}, here = {p, block};
     const bool wide = scope != Scope::CTA;
     if (read) {
         for (const auto &key : {everywhere, here}) {
             const auto it = locations.find(key);
-            if (it == locations.end() || (!wide && key.second == nullptr)) continue;
+            if (it == locations.end() || (!wide && key.second == EVERYWHERE)) continue;
             if (sem == Sem::ACQUIRE || sem == Sem::ACQ_REL) {
                 join(&own(f), it->second);
             } else {
@@ -332,7 +338,7 @@ void race_atomic(Fiber *f, const void *p, size_t n, bool read, bool write, Sem s
         locations.erase(everywhere);
         locations.erase(here);
     }
-    const auto put = [](const std::pair<const void *, const void *> &key, const Clock &c) {
+    const auto put = [](const Location &key, const Clock &c) {
         const auto it = locations.find(key);
         if (it == locations.end()) locations[key] = c;
         else join(&it->second, c);

@@ -51,6 +51,15 @@ Region *find_region(uintptr_t at)
     return last_region = &it->second;
 }
 
+// The guard bytes behind an allocation.
+bool just_past_a_region(uintptr_t at)
+{
+    auto it = regions().upper_bound(at);
+    if (it == regions().begin()) return false;
+    --it;
+    return at - it->first < it->second.bytes + 256;
+}
+
 Cell *cells_for(size_t n)
 {
     void *const p = mmap(nullptr, n * sizeof(Cell), PROT_READ | PROT_WRITE,
@@ -202,7 +211,12 @@ void shadow_access(const Clock &clock, Access a, const void *p, size_t n, bool w
 {
     const auto at = reinterpret_cast<uintptr_t>(p);
     Region *const r = find_region(at);
-    if (r == nullptr) return; // the thread's stack, parameters
+    if (r == nullptr) { // the thread's stack, parameters
+        if (just_past_a_region(at)) {
+            race_report("access past the end of an allocation", p, a, nullptr);
+        }
+        return;
+    }
     const bool shared = is_shared_window(p);
     if (at - r->start + n > r->bytes) {
         race_report("access past the end of an allocation", p, a, nullptr);
