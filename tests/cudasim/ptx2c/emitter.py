@@ -316,8 +316,9 @@ class Emitter:
             code = self.statement(s)
             if not code:
                 continue
-            if s.place != place and s.place.line:
-                lines.append(f'#line {s.place.line} "{s.place.file}"')
+            if s.place.line:  # before every statement: the compiler counts lines from here
+                same_file = place is not None and s.place.file == place.file
+                lines.append(f"#line {s.place.line}" + ("" if same_file else f' "{s.place.file}"'))
                 place = s.place
             lines.append("    " + code)
         head = [self.signature(), "{"]

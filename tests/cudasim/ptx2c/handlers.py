@@ -340,14 +340,35 @@ def compared(e, ins, kind, ftz):
 def set_(e, ins):
     mods, d, kind = ins.parts[1:-2], TYPES[ins.parts[-2]], TYPES[ins.parts[-1]]
     only(e, ins, mods[1:], BOOL, {"ftz"})
-    if d.bits != 32 or kind.kind == "packed":
+    if kind.kind == "packed":
+        return set_pair(e, ins, mods, d, kind)
+    if d.bits != 32 and d.name not in HALVES:
         e.fail(f"no translation of '{ins.op}'")
     x, y, is_float = compared(e, ins, kind, "ftz" in mods)
     t = comparison(e, ins, mods[0], x, y, is_float)
     combine = next((BOOL[m] for m in mods[1:] if m in BOOL), None)
     if combine:
         t = f"({t} {combine} {e.value(ins.args[3], PRED)})"
+    if d.name in HALVES:
+        return e.set_bits(ins.args[0], f"{t} ? {HALF_ONE[d.name]} : 0", d)
     return e.set(ins.args[0], f"{t} ? 1.0f : 0.0f" if d.is_float else f"{t} ? ~0u : 0u", d)
+
+
+HALF_ONE = {"f16": "0x3c00", "bf16": "0x3f80"}
+
+
+def set_pair(e, ins, mods, d, kind):
+    """set of two halves: 1.0 or 0 in each lane."""
+    half = kind.name[:-2]
+    if kind.name not in ("f16x2", "bf16x2") or d is not kind or len(ins.args) > 3:
+        e.fail(f"no translation of '{ins.op}'")
+    a, b = (e.value(x, B32) for x in ins.args[1:3])
+    lanes = []
+    for shift in (0, 16):
+        x, y = (f"ptx::up<{HALVES[half]}>((uint16_t)({v} >> {shift}))" for v in (a, b))
+        t = comparison(e, ins, mods[0], x, y, True)
+        lanes.append(f"({t} ? {HALF_ONE[half]}u << {shift} : 0)")
+    return e.set_bits(ins.args[0], " | ".join(lanes), kind)
 
 
 def slct(e, ins):

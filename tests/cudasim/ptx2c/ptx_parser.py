@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ptx_types import TYPES, Type
 
-TOKEN = re.compile(r'"[^"]*"|(?:[\w$%.]|::)+|[^\s\w]')
+TOKEN = re.compile(r'"[^"]*"|\.\w+|[\w$%](?:[\w$%.]|::)*|[^\s\w]')
 COMMENT = re.compile(r'("[^"\n]*")|//[^\n]*|/\*.*?\*/', re.S)
 # Source files that a report should not name: the toolkit's headers and the wrappers of single
 # instructions. The line that called them is meant instead.

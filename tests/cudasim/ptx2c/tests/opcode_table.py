@@ -365,3 +365,10 @@ op("set.lt.u32.s32", "u32", ("s32", "s32"),
    lambda a, b: mask(32) if sx(a, 32) < sx(b, 32) else 0)
 op("set.gtu.f32.f32", "f32", ("f32", "f32"),
    lambda a, b: 0x3f800000 if float_compare("gtu", "f32")(a, b) else 0)
+for T, BIT in (("f16", 0x3c00), ("bf16", 0x3f80)):
+    REF = float_compare("gtu", T)
+    op(f"set.gtu.{T}.{T}", T, (T, T), lambda a, b, r=REF, one=BIT: one * r(a, b))
+    PAIRS = ("b32", [x | y << 16 for x, y in zip(FLOATS[T], reversed(FLOATS[T]))])
+    op(f"set.gtu.{T}x2.{T}x2", "b32", (PAIRS, PAIRS),
+       lambda a, b, r=REF, one=BIT: one * r(a & 0xffff, b & 0xffff)
+       | one * r(a >> 16, b >> 16) << 16)

@@ -88,7 +88,9 @@ class Errors(unittest.TestCase):
 class Lines(unittest.TestCase):
     def line_of(self, locs):
         text = translate(locs + "\nadd.f32 %f1, %f2, %f3;\nst.global.f32 [%rd1], %f1;")
-        return [x for x in text.split("\n") if x.startswith("#line")][-1]
+        lines = [x.split() for x in text.split("\n") if x.startswith("#line")]
+        file = [x[2] for x in lines if len(x) > 2][-1]
+        return f"#line {lines[-1][1]} {file}"
 
     def test_the_place_of_an_instruction(self):
         self.assertEqual(self.line_of(".loc 1 21 9"), '#line 21 "kernels/k.cu"')
