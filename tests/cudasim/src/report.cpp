@@ -22,9 +22,14 @@ namespace cudasim
 namespace
 {
 
-bool is_cuda_source(const std::string &s)
+// How much a line of a chain of inlined calls tells: the kernel's file more than a header of ours.
+int worth(const std::string &s)
 {
-    return s.find(".cu:") != std::string::npos || s.find(".cuh:") != std::string::npos;
+    if (s.find(".cu:") != std::string::npos || s.find(".cuh:") != std::string::npos) return 3;
+    return s.find("/cudasim/src/") == std::string::npos &&
+                   s.find("/cudasim/ptx2c/") == std::string::npos
+               ? 2
+               : 1;
 }
 
 std::string ask_addr2line(const char *file, unsigned long offset)
@@ -40,7 +45,7 @@ std::string ask_addr2line(const char *file, unsigned long offset)
         char *const more = strstr(line, " (discriminator");
         if (more != nullptr) *more = 0;
         if (line[0] == '?') continue;
-        if (best.empty() || (is_cuda_source(line) && !is_cuda_source(best))) best = line;
+        if (best.empty() || worth(line) > worth(best)) best = line;
     }
     pclose(p);
     return best;

@@ -326,7 +326,14 @@ void wgmma(uint32_t *d, const Wgmma &op)
     if (op.scale_d) {
         if (a.last[t] > g.done) die("wgmma: accumulator registers were written while a wgmma on "
                                     "them is in flight");
-        for (int i = 0; i < n; ++i) write_register(a, t, i, wgmma_use(d[i]));
+        for (int i = 0; i < n; ++i) {
+            if (wgmma_is_tag(d[i]) && in_flight(d[i])) {
+                die("wgmma: register %d of d belongs to an accumulator that is in flight, and not "
+                    "all of d does",
+                    i);
+            }
+            write_register(a, t, i, wgmma_result(d[i]));
+        }
     }
     for (int i = 0; i < n; ++i) d[i] = tag_of(slot, i);
     issue(g, t, op, slot);

@@ -14,7 +14,7 @@ struct alignas(64) Map {
 };
 
 struct Shape {
-    int type, elem;                // CUtensorMapDataType and its bytes
+    int type, elem; // CUtensorMapDataType and its bytes
     std::vector<uint64_t> dims, strides;
     std::vector<uint32_t> box;
     int swizzle = 0, oob = 0;
@@ -52,8 +52,7 @@ uint64_t tensor_bytes(const Shape &s)
 
 void wait(uint32_t bar, uint32_t parity)
 {
-    while (!mbar_try_wait(bar, parity)) {
-    }
+    while (!mbar_try_wait(bar, parity)) {}
 }
 
 // Where element `e` of the box lies in global memory; -1: outside the tensor.
@@ -127,8 +126,9 @@ TEST(tma_loads_of_every_rank_swizzle_and_border)
                 const int64_t from = global_offset(s, c, e);
                 const unsigned char *const p = &got[shared_offset(s, e) - BOX];
                 for (int k = 0; k < s.elem; ++k) {
-                    const int want = from >= 0 ? host[static_cast<size_t>(from + k)]
-                                     : s.oob != 0 ? 0xff : 0;
+                    const int want = from >= 0    ? host[static_cast<size_t>(from + k)]
+                                     : s.oob != 0 ? 0xff
+                                                  : 0;
                     if (p[k] != want) {
                         CHECK_EQ(p[k], want);
                         return;
@@ -194,8 +194,10 @@ TEST(tma_reductions_add_and_take_extremes)
             bulk_commit();
             bulk_wait(0, false);
         });
-        const int first = op == Reduce::ADD ? -1 : op == Reduce::MIN ? -5 : op == Reduce::MAX ? 4
-                                                                                     : -5 ^ 4;
+        const int first = op == Reduce::ADD   ? -1
+                          : op == Reduce::MIN ? -5
+                          : op == Reduce::MAX ? 4
+                                              : -5 ^ 4;
         CHECK_EQ(d[0], first);
         const int fifth = op == Reduce::ADD ? 100 : op == Reduce::MIN ? 0 : 100;
         CHECK_EQ(d[4], fifth);

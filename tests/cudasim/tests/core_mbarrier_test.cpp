@@ -10,8 +10,7 @@ enum : uint32_t { BAR = SMEM, BAR2 = SMEM + 8, DATA = SMEM + 128 };
 
 void wait(uint32_t bar, uint32_t parity)
 {
-    while (!mbar_try_wait(bar, parity)) {
-    }
+    while (!mbar_try_wait(bar, parity)) {}
 }
 
 } // namespace

@@ -15,8 +15,7 @@ enum : uint32_t { BAR = SMEM, DATA = SMEM + 1024, DATA2 = SMEM + 2048, BYTES = 4
 
 void wait(uint32_t bar, uint32_t parity)
 {
-    while (!mbar_try_wait(bar, parity)) {
-    }
+    while (!mbar_try_wait(bar, parity)) {}
 }
 
 int &word(uint32_t i)
@@ -54,8 +53,10 @@ TEST(a_block_barrier_between_write_and_read)
                 (void)x;
             });
         };
-        if (right) LIVES(run());
-        else DIES(88, "core_race_test.cpp", run());
+        if (right)
+            LIVES(run());
+        else
+            DIES(88, "core_race_test.cpp", run());
     }
 }
 
@@ -294,8 +295,7 @@ TEST(cp_async_is_seen_after_wait_and_barrier)
 TEST(blocks_have_no_order)
 {
     Device<int> d(numbers(4));
-    DIES(88, "write after an unordered write",
-         kernel(Dim3{2, 1, 1}, 1, 0, [&] { d[0] = 1; }));
+    DIES(88, "write after an unordered write", kernel(Dim3{2, 1, 1}, 1, 0, [&] { d[0] = 1; }));
     LIVES(kernel(Dim3{4, 1, 1}, 1, 0, [&] { d[cur->bid.x] = 1; }));
     LIVES({ // two kernels have
         kernel(1, 0, [&] { d[0] = 1; });
@@ -347,8 +347,7 @@ TEST(a_turn_by_release_and_acquire_orders_blocks)
         kernel(Dim3{5, 1, 1}, 32, 0, [&] {
             if (cur->lane == 0) {
                 while (strong_load(turn.p, 4, right ? Sem::ACQUIRE : Sem::RELAXED, Scope::GPU) !=
-                       cur->bid.x) {
-                }
+                       cur->bid.x) {}
             }
             syncwarp(~0u);
             sum[cur->lane] += 1;
@@ -367,12 +366,13 @@ TEST(a_turn_by_release_and_acquire_orders_blocks)
 TEST(a_plain_access_races_with_an_atomic)
 {
     Device<int> d(numbers(4));
-    LIVES(kernel(Dim3{4, 1, 1}, 32, 0, [&] {
-        atomic(d.p, Atom::ADD, Ty::S32, 1, 0, Sem::RELAXED, Scope::GPU);
-    }));
+    LIVES(kernel(Dim3{4, 1, 1}, 32, 0,
+                 [&] { atomic(d.p, Atom::ADD, Ty::S32, 1, 0, Sem::RELAXED, Scope::GPU); }));
     DIES(88, "unordered", kernel(Dim3{2, 1, 1}, 1, 0, [&] {
-             if (cur->bid.x == 0) atomic(d.p, Atom::ADD, Ty::S32, 1, 0, Sem::RELAXED, Scope::GPU);
-             else d[0] = 3;
+             if (cur->bid.x == 0)
+                 atomic(d.p, Atom::ADD, Ty::S32, 1, 0, Sem::RELAXED, Scope::GPU);
+             else
+                 d[0] = 3;
          }));
 }
 

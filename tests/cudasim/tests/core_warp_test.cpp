@@ -29,8 +29,8 @@ TEST(shuffles_of_every_mode_width_and_distance)
     bool in[32];
     for (const Shfl mode : modes) {
         for (int width = 1; width <= 32; width *= 2) {
-            const uint32_t c = static_cast<uint32_t>((32 - width) << 8 |
-                                                     (mode == Shfl::UP ? 0 : 31));
+            const uint32_t c =
+                static_cast<uint32_t>((32 - width) << 8 | (mode == Shfl::UP ? 0 : 31));
             for (unsigned by = 0; by < 32; by += 3) {
                 kernel(32, 0, [&] {
                     got[cur->lane] = shfl(mode, cur->lane * 7 + 1, by, c, ~0u, &in[cur->lane]);
@@ -208,8 +208,7 @@ TEST(blocks_that_wait_for_later_blocks_are_brought_in)
     kernel(Dim3{9, 1, 1}, 32, 0, [&] {
         if (cur->lane == 0) {
             atomic(&counter[0], Atom::ADD, Ty::U32, 1, 0, Sem::RELEASE, Scope::GPU);
-            while (strong_load(&counter[0], 4, Sem::ACQUIRE, Scope::GPU) < 9) {
-            }
+            while (strong_load(&counter[0], 4, Sem::ACQUIRE, Scope::GPU) < 9) {}
         }
         syncwarp(~0u);
     });
@@ -219,8 +218,10 @@ TEST(blocks_that_wait_for_later_blocks_are_brought_in)
 TEST(wrong_uses_are_reported)
 {
     DIES(86, "has diverged", kernel(32, 0, [] {
-             if (cur->lane < 16) ballot(~0u, true);
-             else syncwarp(~0u);
+             if (cur->lane < 16)
+                 ballot(~0u, true);
+             else
+                 syncwarp(~0u);
          }));
     DIES(86, "does not name it", kernel(32, 0, [] { syncwarp(1); }));
     DIES(86, "which is not in mask", kernel(32, 0, [] {
@@ -255,14 +256,15 @@ TEST(a_deadlock_names_who_waits_where)
     DIES(87, "32 threads have ended", kernel(64, 0, [] {
              if (cur->warp == 0) bar_sync(4, 64);
          }));
-    DIES(87, "barrier.cluster.wait", kernel(
-                                         Dim3{2, 1, 1}, 1, 0,
-                                         [] {
-                                             if (cur->crank == 1) return;
-                                             cluster_arrive(true);
-                                             cluster_wait();
-                                         },
-                                         Dim3{2, 1, 1}));
+    DIES(87, "barrier.cluster.wait",
+         kernel(
+             Dim3{2, 1, 1}, 1, 0,
+             [] {
+                 if (cur->crank == 1) return;
+                 cluster_arrive(true);
+                 cluster_wait();
+             },
+             Dim3{2, 1, 1}));
 }
 
 int main(int argc, char **argv)
