@@ -85,8 +85,19 @@ static Status drop_step(const char *run_dir, int64_t step, Err *err)
     return file_remove_tree(to, err);
 }
 
+// Is the folder still the one whose lock is held? It may be moved away, and another run take its
+// name, at any moment of a save.
+static Status still_ours(const CkptSave *s, Err *err)
+{
+    char path[PATH_CAP];
+    TRY(path_join(path, s->run_dir, "lock", err));
+    if (!s->lock || file_lock_stands(s->lock, path)) return ERR_NONE;
+    return err_set(err, ERR_IO, "the folder %s was removed or moved", s->run_dir);
+}
+
 static Status publish(const CkptSave *s, const char *tmp, const char *final, Err *err)
 {
+    TRY(still_ours(s, err));
     // The damaged step of that number, if there is one, makes room.
     if (file_exists(final)) TRY(drop_step(s->run_dir, s->step, err));
     return file_rename(tmp, final, err);
@@ -149,9 +160,11 @@ Status ckpt_save(const CkptSave *s, Err *err)
     if (!file_is_dir(s->run_dir))
         return err_set(err, ERR_IO, "saving step %lld: the folder %s is gone", (long long)s->step,
                        s->run_dir);
+    TRY_CTX(still_ours(s, err), err, "saving step %lld", (long long)s->step);
     TRY_CTX(file_mkdirs(dir, err), err, "saving step %lld", (long long)s->step);
     if (!file_exists(final) || ckpt_verify(final, true, NULL) != ERR_NONE)
         TRY_CTX(write_step(s, final, err), err, "saving step %lld", (long long)s->step);
+    TRY(still_ours(s, err));
     if (s->best) TRY_CTX(steps_set_best(s->run_dir, s->step, err), err, "noting the best step");
     return prune(s, err);
 }

@@ -34,6 +34,8 @@ typedef struct CkptSave { // everything borrowed until the save has ended
     bool best;                    // point `best` at this step once it is complete
     int64_t keep;                 // newest complete steps to keep; 0 = all
     int64_t keep_every;           // and every step divisible by this; 0 = none
+    const FileLock *lock;         // on RUN/lock: where that is another file, RUN is another's and
+                                  // stays as it is; NULL: none
 } CkptSave;
 
 typedef struct CkptWriter CkptWriter; // one background save at a time
@@ -71,7 +73,7 @@ bool ckpt_has_trainer(const char *step_dir);
 // A run goes on from an older step: the steps behind `step` belong to a past that is given up. They
 // are renamed to aside-step-..., and nothing resumes from them; *n counts them. With keep > 0, the
 // newest `keep` and the best of them stay, and those of earlier times go. `best` is removed when it
-// names one of them.
+// names a step behind `step`.
 LT_MUST_CHECK Status ckpt_set_aside(const char *run_dir, int64_t step, int64_t keep, int *n,
                                     Err *err);
 // A run goes on from a step at which `step` (-1: none) was the best: point `best` at it, if it is

@@ -94,7 +94,7 @@ Status ckpt_set_aside(const char *run_dir, int64_t step, int64_t keep, int *n, E
     }
     if (s == ERR_NONE && *n && keep > 0) s = prune_asides(run_dir, &all, step, best, keep, err);
     steps_free(&all);
-    if (s == ERR_NONE && *n && best > step) s = remove_best(run_dir, err);
+    if (s == ERR_NONE && best > step) s = remove_best(run_dir, err); // also after a kill just here
     return s;
 }
 

@@ -376,6 +376,7 @@ static Status open_all(Run *r, Err *err)
     TRY(set_newer_steps_aside(r, err));
     TRY(run_saver_open(&r->saver, &r->trainer, o->run, r->info.tokenizer_dir, end_token_of(r),
                        o->keep, o->keep_every, err));
+    r->saver.job.lock = &r->folder.lock;
     if (r->resumed_from[0]) r->saver.last_step = r->state.step;
     TRY(make_run(r, err));
     return announce(r, err);
