@@ -55,7 +55,7 @@ LT_MUST_CHECK Status tokenizer_trainer_finish(TokenizerTrainer *r, const OnProgr
                                               Tokenizer **out, Err *err);
 void tokenizer_trainer_close(TokenizerTrainer *r); // NULL is fine
 // dir/tokenizer.json and tokenizer_config.json (Hugging Face layout) and, for BPE with GPT-2's
-// pattern, dir/vocab.json + dir/merges.txt.
+// pattern, dir/vocab.json + dir/merges.txt. A save that fails leaves none of these files.
 LT_MUST_CHECK Status tokenizer_save(const Tokenizer *t, const char *dir, Err *err);
 void tokenizer_close(Tokenizer *t); // NULL is fine
 

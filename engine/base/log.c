@@ -2,7 +2,6 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/log.h"
-
 #include "engine/base/err.h"
 
 #include <errno.h>
