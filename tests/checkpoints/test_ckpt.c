@@ -356,6 +356,29 @@ static void a_run_folder_that_is_gone_does_not_come_back_by_a_save(void **state)
     run_close(&r);
 }
 
+static void a_folder_that_another_run_took_is_left_to_it(void **state)
+{
+    (void)state;
+    Run r;
+    Err err;
+    FileLock lock;
+    char path[PATH_CAP];
+    run_open(&r);
+    fixture_must(file_lock(&lock, fixture_path(path, r.dir, "lock"), &err), &err);
+    r.save.lock = &lock;
+    r.save.keep = 1;
+    save_step(&r, 1);
+    fixture_must(file_remove(path, &err), &err);
+    fixture_put(path, "1", 1); // the other run's
+    r.save.step = 2;
+    r.save.best = true;
+    assert_int_equal(ckpt_save(&r.save, &err), ERR_IO);
+    assert_non_null(strstr(err.text, "removed or moved"));
+    assert_steps(&r, "1");
+    file_unlock(&lock);
+    run_close(&r);
+}
+
 static void a_damaged_best_line_stops_pruning_not_training(void **state)
 {
     (void)state;
@@ -654,6 +677,7 @@ int main(void)
         cmocka_unit_test(given_up_steps_are_bounded_like_steps),
         cmocka_unit_test(best_is_what_was_best_at_the_step_gone_back_to),
         cmocka_unit_test(a_run_folder_that_is_gone_does_not_come_back_by_a_save),
+        cmocka_unit_test(a_folder_that_another_run_took_is_left_to_it),
         cmocka_unit_test(a_damaged_best_line_stops_pruning_not_training),
         cmocka_unit_test(damage_falls_back_with_a_warning),
         cmocka_unit_test(a_manifest_is_read_to_the_letter),
