@@ -16,13 +16,13 @@ void err_plain(char *text)
 // A text that is too long (a path may have 4 KB) loses its middle: what is wrong stands at its end.
 static void append(char *dst, size_t cap, const char *fmt, va_list ap)
 {
-    enum { WHOLE = 3 * 4096, MOST = 1800, HEAD = MOST / 2, TAIL = MOST - HEAD - 5 };
-    char whole[WHOLE];
+    enum { HEAD = ERR_MOST / 2, TAIL = ERR_MOST - HEAD - 5 };
+    char whole[3 * 4096];
     const size_t used = strlen(dst);
     if (used + 1 >= cap) return;
     vsnprintf(whole, sizeof whole, fmt, ap);
     const size_t n = strlen(whole);
-    if (n > MOST)
+    if (n > ERR_MOST)
         snprintf(dst + used, cap - used, "%.*s ... %s", (int)HEAD, whole, whole + n - TAIL);
     else
         snprintf(dst + used, cap - used, "%s", whole);

@@ -27,6 +27,8 @@ typedef enum Status {
     ERR_STOPPED,     // by a signal or max_seconds, after a save       exit 5
 } Status;
 
+enum { ERR_MOST = 1800 }; // bytes; a longer piece of text loses its middle
+
 typedef struct Err {
     Status code;
     char text[2048]; // innermost cause first, one line per layer

@@ -1,11 +1,11 @@
 // machine_speed.h -- what this machine allows: the yardsticks of `lathe bench`, measured.
 //
-// Arithmetic: register loops of each instruction set (cpu_peak). Memory: an array of twice the last
-// level cache, all threads together: read, changed in place, or x = y + s z. What only reads is held
-// against reading, the rest against the fastest of the three: a change in place moves twice the
-// bytes of a read in about the same time where a core waits for its misses.
-// Cache sizes are what the kernel tells (Linux: /sys); where it tells nothing, 1 MB a core and 64 MB
-// for all are assumed. A virtual machine may be told the whole host's last level cache.
+// Arithmetic: register loops of each instruction set (cpu_peak). Memory: an array of twice the
+// last level cache, all threads together: read, changed in place, or x = y + s z. What only reads
+// is held against reading, the rest against the fastest of the three: a change in place moves
+// twice the bytes of a read in about the same time where a core waits for its misses. Cache sizes
+// are what the kernel tells (Linux: /sys); where it tells nothing, 1 MB a core and 64 MB for all
+// are assumed. A virtual machine may be told the whole host's last level cache.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

@@ -29,10 +29,10 @@ Status problems_add(Problems *p, Err *err, const char *where, const char *fmt, .
     return buf_puts(&p->text, line, err);
 }
 
-// An Err holds about 2,000 bytes; what does not fit is counted.
+// What does not fit an Err is counted.
 Status problems_end(Problems *p, Status code, Err *err)
 {
-    enum { ROOM = sizeof((Err *)0)->text - 64 };
+    enum { ROOM = ERR_MOST - 64 };
     if (!p->n) return ERR_NONE;
     size_t len = p->text.len;
     int    cut = 0;

@@ -40,6 +40,6 @@ typedef struct Run {
 LT_C_BEGIN
 LT_MUST_CHECK Status run_open(Run *r, Options *o, Err *err); // closes what it opened on failure
 void run_close(Run *r);
-// Lines of steps that the state does not have are cut. On failure the file that was open stays open.
+// Lines of steps that the state does not have are cut. On failure the file that was open stays.
 LT_MUST_CHECK Status run_open_metrics(Run *r, Err *err);
 LT_C_END

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <immintrin.h>
+#include "kernels/cpu/vec_types.h"
 
 LT_INLINE VecF vec_max(VecF a, VecF x)
 {

@@ -1,9 +1,10 @@
 // simd_plain.h -- the vector operations that an instruction set may have better, in plain C.
 //
-// Included by vec_simd.h, which has the types; simd_avx512.h is the same list in intrinsics.
+// Included by vec_simd.h; simd_avx512.h is the same list in intrinsics.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "kernels/cpu/vec_types.h"
 
 // x where one of them is NaN.
 LT_INLINE VecF vec_max(VecF a, VecF x)

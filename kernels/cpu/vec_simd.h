@@ -1,4 +1,4 @@
-// vec_simd.h -- vectors of floats in plain C: types, loads and stores of every dtype, reductions.
+// vec_simd.h -- vectors of floats in plain C: loads and stores of every dtype, reductions.
 //
 // GCC vector extensions, LATHE_VB bytes wide (isa.h): the same source is SSE2, AVX2, AVX-512 or
 // NEON code, and no line below knows which. A VecF is VL floats. No alignment is needed. What
@@ -11,54 +11,7 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
-#include <stdint.h>
-#include <string.h>
-#include "engine/base/compiler.h"
-#include "engine/base/dtype.h"
-#include "kernels/cpu/isa.h"
-
-enum { VL = LATHE_VB / 4 }; // floats in a vector
-
-typedef float VecF __attribute__((vector_size(LATHE_VB)));
-typedef int32_t VecI __attribute__((vector_size(LATHE_VB)));
-typedef uint32_t VecU __attribute__((vector_size(LATHE_VB)));
-typedef uint64_t VecU64 __attribute__((vector_size(LATHE_VB)));
-typedef uint16_t VecH __attribute__((vector_size(LATHE_VB / 2))); // VL bf16 or f16 bit patterns
-
-// The same in memory, at any address.
-typedef float VecFMem __attribute__((vector_size(LATHE_VB), aligned(4), may_alias));
-typedef uint16_t VecHMem __attribute__((vector_size(LATHE_VB / 2), aligned(2), may_alias));
-
-LT_INLINE VecF vec_set(float x)
-{
-    return x - (VecF){0}; // keeps the sign of zero
-}
-LT_INLINE VecF vec_load(const float *p)
-{
-    return *(const VecFMem *)p;
-}
-LT_INLINE void vec_store(float *p, VecF v)
-{
-    *(VecFMem *)p = v;
-}
-
-LT_INLINE VecU vec_iota(void) // 0, 1, 2, ...
-{
-    uint32_t a[VL];
-    VecU v;
-    for (int i = 0; i < VL; i++) a[i] = (uint32_t)i;
-    memcpy(&v, a, sizeof v);
-    return v;
-}
-
-LT_INLINE VecF vec_select(VecI mask, VecF yes, VecF no)
-{
-    return (VecF)((mask & (VecI)yes) | (~mask & (VecI)no));
-}
-LT_INLINE VecF vec_abs(VecF x)
-{
-    return (VecF)((VecI)x & 0x7fffffff);
-}
+#include "kernels/cpu/vec_types.h"
 
 #if LATHE_VB == 64
 #include "kernels/cpu/simd_avx512.h"

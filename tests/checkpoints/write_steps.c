@@ -9,6 +9,7 @@
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/hf_slots.h"
 #include "checkpoints/safetensors.h"
+#include "engine/base/file.h"
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
 
@@ -57,7 +58,8 @@ static Status write_model(const char *dir, int k, Err *err)
     mem_free(slot);
     s.model = t;
     char   path[PATH_CAP];
-    Status e = ckpt_save(&s, err);
+    Status e = file_mkdirs(s.run_dir, err);
+    if (e == ERR_NONE) e = ckpt_save(&s, err);
     if (e == ERR_NONE) e = path_join(path, s.run_dir, "expected.safetensors", err);
     if (e == ERR_NONE) e = safe_write(path, t, s.n_model, -1, NULL, NULL, NULL, err);
     for (int i = 0; i < s.n_model; i++) mem_free(t[i].data);

@@ -122,8 +122,8 @@ static void compare(const char *what, const char *text, const Case *c, const voi
             if (c->epilogue != MATMUL_PLAIN && strcmp(text, "amx") >= 0 && text[0] == 'a' &&
                 text[1] == 'm')
                 tol += 1e-5 * (fabs(w) + 1);
-            // Sums of K products of size 1/3 (rms). Rounded after each addition, a chunk of kc = 768
-            // is off by 2^-24 kc / 3 / sqrt(6) = 6e-6 (rms); this allows ten times that.
+            // Sums of K products of size 1/3 (rms). Rounded after each addition, a chunk of 768 is
+            // off by 2^-24 kc / 3 / sqrt(6) = 6e-6 (rms); this allows ten times that.
             if (c->real) tol += ulp(c->c, w) + 2e-6 * (4 + sqrt((double)c->K));
             if (!(fabs(g - w) <= tol))
                 fail_msg("%s: %s (%d,%d) is %.9g, expected %.9g", text, what, (int)i, (int)j, g, w);
@@ -317,8 +317,8 @@ static void edges_of_the_contract(void **state)
             }
 }
 
-// A K so long that every engine packs it in slabs, with partial sums kept between them: chunks of up
-// to 1536 bf16, 40 rows or more, in 16 MiB.
+// A K so long that every engine packs it in slabs, with partial sums kept between them: chunks of
+// up to 1536 bf16, 40 rows or more, in 16 MiB.
 static void a_long_k_equals_the_reference(void **state)
 {
     (void)state;
