@@ -80,8 +80,9 @@ struct Meeting {
     uint32_t mask = 0, arrived = 0;
     int have = 0;                // 0: not in use
     const char *what = "";
-    void *args[32] = {};
+    void *args[32];              // of the lanes that have arrived
 };
+enum { MEETINGS = 8 };           // groups of lanes of one warp that wait at a time
 
 struct NamedBarrier {
     unsigned need = 0, have = 0;
@@ -116,7 +117,7 @@ struct Block {
     uint32_t ready_warps = 0;
     unsigned cursor = 0;         // the fiber that ran last
     unsigned prio[MAX_WARPS] = {};
-    Meeting meeting[MAX_WARPS][8];
+    std::vector<Meeting> meeting; // MEETINGS a warp
     NamedBarrier bar[16];
     std::unordered_map<uint32_t, MBar> mbar;
     std::deque<Copy> pending;    // loads that have been issued and not done

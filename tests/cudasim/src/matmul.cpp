@@ -72,7 +72,7 @@ multiply(float *c, int ldc, const float *a, int lda, const float *b, int ldb, in
     for (; j < n; j += 16) columns<1>(c + j, ldc, a, lda, b + j, ldb, rows, k, fresh);
 }
 
-void decode(float *out, int stride, const void *src, int n, Num type)
+void decode_any(float *out, int stride, const void *src, int n, Num type)
 {
     static const ByteTables tables;
     const auto *const h = static_cast<const uint16_t *>(src);

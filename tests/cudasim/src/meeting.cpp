@@ -26,7 +26,8 @@ uint32_t lanes_of(const Block *b, unsigned warp)
 Meeting *meeting_for(Block *b, unsigned warp, uint32_t mask, uint32_t mine, const char *what)
 {
     Meeting *unused = nullptr;
-    for (Meeting &x : b->meeting[warp]) {
+    for (int i = 0; i < MEETINGS; ++i) {
+        Meeting &x = b->meeting[warp * MEETINGS + static_cast<unsigned>(i)];
         if (x.have == 0) {
             unused = &x;
         } else if (x.mask == mask) {
@@ -39,7 +40,8 @@ Meeting *meeting_for(Block *b, unsigned warp, uint32_t mask, uint32_t mine, cons
                 x.mask);
         }
     }
-    if (unused == nullptr) die("%s: more than 8 groups of lanes wait in warp %u", what, warp);
+    if (unused == nullptr) die("%s: more than %d groups of lanes wait in warp %u", what, MEETINGS,
+                               warp);
     unused->mask = mask;
     unused->what = what;
     unused->arrived = 0;

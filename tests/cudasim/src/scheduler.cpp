@@ -151,7 +151,8 @@ void block_begin(Block *b, unsigned slot)
     const uint32_t fixed = static_cast<uint32_t>(l.static_smem);
     b->smem_end = SMEM_START + (fixed + dyn + 15) / 16 * 16;
     memory_poison(b->window, b->smem_end);
-    if (b->fiber.size() != b->threads) b->fiber = std::vector<Fiber>(b->threads);
+    b->fiber = std::vector<Fiber>(b->threads);
+    b->meeting = std::vector<Meeting>(static_cast<size_t>(b->warps) * MEETINGS);
     const Dim3 cid = {b->bid.x % l.cluster.x, b->bid.y % l.cluster.y, b->bid.z % l.cluster.z};
     for (unsigned i = 0; i < b->threads; ++i) {
         Fiber &f = b->fiber[i];
