@@ -62,9 +62,8 @@ inline __attribute__((always_inline)) void columns(float *c, int ldc, const floa
 
 } // namespace
 
-__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3"),
-               flatten)) void
-multiply(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int rows, int n,
+// CUDASIM_CLONES (CMakeLists.txt): one copy for each generation of x86-64, where the compiler can.
+CUDASIM_CLONES void multiply(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int rows, int n,
          int k, bool fresh)
 {
     int j = 0;
