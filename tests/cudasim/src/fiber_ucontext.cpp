@@ -8,14 +8,15 @@
 namespace cudasim
 {
 
+// The context lies at the upper end of the fiber's own stack.
 void fiber_prepare(Stack *s, void (*entry)())
 {
     fiber_note_reuse(s);
-    auto *c = static_cast<ucontext_t *>(s->sp);
-    if (c == nullptr) c = new ucontext_t;
+    const size_t used = (sizeof(ucontext_t) + 63) / 64 * 64;
+    auto *const c = reinterpret_cast<ucontext_t *>(s->low + s->size - used);
     getcontext(c);
     c->uc_stack.ss_sp = s->low;
-    c->uc_stack.ss_size = s->size;
+    c->uc_stack.ss_size = s->size - used;
     c->uc_link = nullptr;
     makecontext(c, entry, 0);
     s->sp = c;
@@ -23,7 +24,8 @@ void fiber_prepare(Stack *s, void (*entry)())
 
 void fiber_switch(Stack *from, Stack *to, bool last)
 {
-    if (from->sp == nullptr) from->sp = new ucontext_t;
+    static ucontext_t main_context; // the only stack that fiber_prepare has not seen
+    if (from->sp == nullptr) from->sp = &main_context;
     fiber_note_leave(from, to, last);
     swapcontext(static_cast<ucontext_t *>(from->sp), static_cast<ucontext_t *>(to->sp));
     fiber_note_arrive(from);

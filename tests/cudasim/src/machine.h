@@ -137,8 +137,7 @@ struct Cluster {
 struct Options {
     unsigned seed = 0;           // 0: fixed order
     int lazy = 0;                // 1: asynchronous work as late as legal; 2: at random
-    int resident = 1;            // clusters at a time
-    bool verbose = false;
+    bool times = false;          // print the time of each kernel at the end
 };
 
 struct Machine {

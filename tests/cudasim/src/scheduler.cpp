@@ -13,7 +13,11 @@
 //
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <string>
 #include "tests/cudasim/src/machine.h"
 #include "tests/cudasim/src/wgmma.h"
 
@@ -292,6 +296,31 @@ unsigned env_number(const char *name, unsigned otherwise)
     return s != nullptr ? static_cast<unsigned>(strtoul(s, nullptr, 10)) : otherwise;
 }
 
+struct KernelTime {
+    unsigned launches = 0;
+    double seconds = 0;
+};
+
+std::map<std::string, KernelTime> &kernel_times()
+{
+    static auto *const all = new std::map<std::string, KernelTime>; // read at exit
+    return *all;
+}
+
+double now()
+{
+    const auto t = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(t).count();
+}
+
+void print_times()
+{
+    for (const auto &k : kernel_times()) {
+        fprintf(stderr, "cudasim: %8.3f s %6u launches  %s\n", k.second.seconds,
+                k.second.launches, k.first.c_str());
+    }
+}
+
 void start_once()
 {
     static bool done;
@@ -299,7 +328,8 @@ void start_once()
     done = true;
     m.opt.seed = env_number("CUDASIM_SEED", 0);
     m.opt.lazy = static_cast<int>(env_number("CUDASIM_LAZY", m.opt.seed != 0 ? 2 : 0));
-    m.opt.verbose = env_number("CUDASIM_VERBOSE", 0) != 0;
+    m.opt.times = env_number("CUDASIM_TIMES", 0) != 0;
+    if (m.opt.times) atexit(print_times);
     m.rng = m.opt.seed * 2654435761u + 1;
     m.prioritised = m.opt.seed % 4 != 0;
     fiber_note_main(&m.main);
@@ -376,7 +406,13 @@ LaunchError launch(const Launch &l)
     m.in_kernel = true;
     ++m.stats.launches;
     if (race_on) race_launch_begin();
+    const double start = m.opt.times ? now() : 0;
     run_grid();
+    if (m.opt.times) {
+        KernelTime &k = kernel_times()[l.name];
+        ++k.launches;
+        k.seconds += now() - start;
+    }
     m.in_kernel = false;
     m.fiber = nullptr;
     cur = nullptr;
