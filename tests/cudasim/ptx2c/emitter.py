@@ -283,8 +283,8 @@ class Emitter:
         name = self.functions[self.f.name]
         if self.f.is_entry:
             return f"void {name}(void *kernel_params)"
-        args = ["char *result"] + [f"char *arg{i}" for i in range(len(self.f.params))]
-        return f"void {name}({', '.join(args)})"
+        args = ["result"] + [f"arg{i}" for i in range(len(self.f.params))]
+        return f"void {name}({', '.join('[[maybe_unused]] char *' + a for a in args)})"
 
     def declarations(self):
         by_type = {}

@@ -16,8 +16,8 @@ TOKEN = re.compile(r'"[^"]*"|\.\w+|[\w$%](?:[\w$%.]|::)*|[^\s\w]')
 COMMENT = re.compile(r'("[^"\n]*")|//[^\n]*|/\*.*?\*/', re.S)
 # Source files that a report should not name: the toolkit's headers and the wrappers of single
 # instructions. The line that called them is meant instead.
-WRAPPERS = re.compile(r"(/include/(sm_|cuda_|device_|crt/|cooperative_|math_)|/targets/[^/]+/include/"
-                      r"|(^|/|_)ptx\.cuh$|^$)")
+WRAPPERS = re.compile(r"/include/(sm_|cuda_|device_|crt/|cooperative_|math_)"
+                      r"|/targets/[^/]+/include/|/include/c\+\+/|(^|/|_)ptx\.cuh$|^$")
 
 
 class PtxError(Exception):

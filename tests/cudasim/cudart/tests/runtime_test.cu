@@ -144,7 +144,8 @@ void launches()
     EXPECT_LAUNCH(cudaSuccess);
     bounded<<<1, 96>>>(d);
     EXPECT_LAUNCH(cudaErrorLaunchOutOfResources);
-    EXPECT_ERROR(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(h, dim3(1), dim3(1), nullptr, 0, 0));
+    EXPECT_ERROR(cudaErrorInvalidDeviceFunction,
+                 cudaLaunchKernel(h, dim3(1), dim3(1), nullptr, 0, 0));
     cudaGetLastError();
     OK(cudaFree(d));
 }
@@ -271,9 +272,9 @@ void pitched()
     OK(cudaMemset2D(d, pitch, 99, 2, 6));
     OK(cudaMemcpy2D(back, 5, d, pitch, 5, 6, cudaMemcpyDeviceToHost));
     EXPECT(back[0] == 99 && back[1] == 99 && back[2] == 2 && back[29] == 29 && back[26] == 99);
-    EXPECT_ERROR(cudaErrorInvalidPitchValue, cudaMemcpy2D(d, 4, h, 5, 5, 6, cudaMemcpyHostToDevice));
-    EXPECT_ERROR(cudaErrorInvalidValue,
-                 cudaMemcpy2D(d, pitch, h, 5, 5, 7, cudaMemcpyHostToDevice));
+    EXPECT_ERROR(cudaErrorInvalidPitchValue,
+                 cudaMemcpy2D(d, 4, h, 5, 5, 6, cudaMemcpyHostToDevice));
+    EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpy2D(d, pitch, h, 5, 5, 7, cudaMemcpyHostToDevice));
     cudaGetLastError();
     OK(cudaFree(d));
 }
@@ -461,8 +462,8 @@ void device()
     EXPECT(v == 13000);
     EXPECT(strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory") == 0);
     EXPECT(strcmp(cudaGetErrorName(cudaErrorNoDevice), "cudaErrorNoDevice") == 0);
-    EXPECT(strcmp(cudaGetErrorName(static_cast<cudaError_t>(12345)),
-                  "unrecognized error code") == 0);
+    EXPECT(strcmp(cudaGetErrorName(static_cast<cudaError_t>(12345)), "unrecognized error code") ==
+           0);
     cudaFuncAttributes a = {};
     OK(cudaFuncGetAttributes(&a, bounded));
     EXPECT(a.maxThreadsPerBlock == 64 && a.binaryVersion == 90);

@@ -1,4 +1,4 @@
-// nvcc_test.cu -- what nvcc makes of ordinary CUDA: each function runs on the device and on the host.
+// nvcc_test.cu -- what nvcc makes of ordinary CUDA: device and host run the same functions.
 //
 // A function of two numbers is compiled for both sides from one text, so that the host compiler is
 // the reference; what only the device has (warp functions, atomics, conversions of pairs) has its
@@ -48,8 +48,8 @@ BOTH float trigonometric(float x, float y)
 
 BOTH float powers(float x, float y)
 {
-    return powf(fabsf(x) + 0.5f, y * 0.3f) + exp2f(y * 0.2f) + log2f(fabsf(x) + 1.0f) +
-           cbrtf(x) + log1pf(fabsf(y)) + expm1f(x * 0.01f) + fmodf(x, 3.0f) + hypotf(x, y);
+    return powf(fabsf(x) + 0.5f, y * 0.3f) + exp2f(y * 0.2f) + log2f(fabsf(x) + 1.0f) + cbrtf(x) +
+           log1pf(fabsf(y)) + expm1f(x * 0.01f) + fmodf(x, 3.0f) + hypotf(x, y);
 }
 
 BOTH float rounding(float x, float y)
@@ -66,7 +66,8 @@ BOTH float choices(float x, float y)
 
 BOTH double doubles(double x, double y)
 {
-    return exp(x * 0.1) + log(1 + y * y) + sqrt(x * x + y * y) + sin(x) / (2 + cos(y)) + fma(x, y, 1.5);
+    return exp(x * 0.1) + log(1 + y * y) + sqrt(x * x + y * y) + sin(x) / (2 + cos(y)) +
+           fma(x, y, 1.5);
 }
 
 BOTH int32_t integers32(int32_t a, int32_t b)
@@ -79,8 +80,8 @@ BOTH int32_t integers32(int32_t a, int32_t b)
 BOTH int64_t integers64(int64_t a, int64_t b)
 {
     const uint64_t u = static_cast<uint64_t>(a), v = static_cast<uint64_t>(b) | 1;
-    return a / (b | 1) + a % (b | 1) + static_cast<int64_t>(u / v ^ u % v) + (a >> 33) +
-           a * b + static_cast<int64_t>(u >> 40) + (a > b ? a : b);
+    return a / (b | 1) + a % (b | 1) + static_cast<int64_t>(u / v ^ u % v) + (a >> 33) + a * b +
+           static_cast<int64_t>(u >> 40) + (a > b ? a : b);
 }
 
 BOTH int32_t small_integers(int32_t a, int32_t b)
@@ -125,8 +126,9 @@ BOTH int32_t philox(int32_t a, int32_t b)
     for (int r = 0; r < 10; ++r) {
         const uint64_t p = static_cast<uint64_t>(0xd2511f53u) * c[0];
         const uint64_t q = static_cast<uint64_t>(0xcd9e8d57u) * c[2];
-        const uint32_t n[4] = {static_cast<uint32_t>(q >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(q),
-                               static_cast<uint32_t>(p >> 32) ^ c[3] ^ k[1], static_cast<uint32_t>(p)};
+        const uint32_t n[4] = {
+            static_cast<uint32_t>(q >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(q),
+            static_cast<uint32_t>(p >> 32) ^ c[3] ^ k[1], static_cast<uint32_t>(p)};
         for (int i = 0; i < 4; ++i) c[i] = n[i];
         k[0] += 0x9e3779b9u;
         k[1] += 0xbb67ae85u;
@@ -168,7 +170,8 @@ uint32_t next_random()
 template <class T> T some(int i);
 template <> float some<float>(int i)
 {
-    return i < 4 ? static_cast<float>(i) : (static_cast<float>(next_random() >> 8) / (1 << 23) - 1.0f) * 8;
+    return i < 4 ? static_cast<float>(i)
+                 : (static_cast<float>(next_random() >> 8) / (1 << 23) - 1.0f) * 8;
 }
 template <> double some<double>(int i)
 {
@@ -181,7 +184,8 @@ template <> int32_t some<int32_t>(int i)
 template <> int64_t some<int64_t>(int i)
 {
     return i < 4 ? i - 2
-                 : static_cast<int64_t>((static_cast<uint64_t>(next_random()) << 32) | next_random()) >>
+                 : static_cast<int64_t>((static_cast<uint64_t>(next_random()) << 32) |
+                                        next_random()) >>
                        (i % 50);
 }
 
@@ -198,7 +202,8 @@ template <class T, T (*F)(T, T)> void compare(const char *name, double tolerance
     for (int i = 0; i < N; ++i) {
         const T want = F(x[i], y[i]);
         const double d = std::fabs(static_cast<double>(got[i]) - static_cast<double>(want));
-        if (tolerance == 0 ? got[i] == want : d <= tolerance * (1 + std::fabs(static_cast<double>(want)))) {
+        if (tolerance == 0 ? got[i] == want
+                           : d <= tolerance * (1 + std::fabs(static_cast<double>(want)))) {
             continue;
         }
         if (++bad == 1) {
@@ -254,8 +259,10 @@ void check_conversions()
         EXPECT(got[4 * i] == poly(x[i]) + poly(y));
         const auto top = [&](float v) { return std::fmax(h(2 * h(v)), -h(v)); };
         EXPECT(got[4 * i + 1] == top(x[i]) - top(y));
-        EXPECT(std::fabs(got[4 * i + 2] - (std::exp(h(x[i] * 0.1f)) + std::fmax(bf(x[i]), bf(y)))) < 5e-3f);
-        const float cut = __half2float(__float2half_rz(x[i])) + __bfloat162float(__float2bfloat16_rz(y));
+        EXPECT(std::fabs(got[4 * i + 2] - (std::exp(h(x[i] * 0.1f)) + std::fmax(bf(x[i]), bf(y)))) <
+               5e-3f);
+        const float cut =
+            __half2float(__float2half_rz(x[i])) + __bfloat162float(__float2bfloat16_rz(y));
         EXPECT(got[4 * i + 3] == cut + std::trunc(h(x[i])) + static_cast<float>(i));
     }
     uint32_t e[3 * N];
@@ -278,12 +285,14 @@ __global__ void bits(uint32_t *out, const uint32_t *in)
     out[8 * i] = __popc(a) + __clz(a) * 100 + __ffs(a) * 10000;
     out[8 * i + 1] = __brev(a) ^ __byte_perm(a, b, 0x3715);
     out[8 * i + 2] = __funnelshift_l(a, b, i) ^ __funnelshift_rc(a, b, i);
-    out[8 * i + 3] = __umulhi(a, b) ^ static_cast<uint32_t>(__mulhi(static_cast<int>(a), static_cast<int>(b)));
+    out[8 * i + 3] =
+        __umulhi(a, b) ^ static_cast<uint32_t>(__mulhi(static_cast<int>(a), static_cast<int>(b)));
     out[8 * i + 4] = static_cast<uint32_t>(__dp4a(static_cast<int>(a), static_cast<int>(b), 5));
-    out[8 * i + 5] = __vaddus4(a, b) ^ __vmaxs2(a, b) ^ __vabsdiffu4(a, b);
-    out[8 * i + 6] = __usad(a, b, 3) ^ static_cast<uint32_t>(__mul24(static_cast<int>(a), static_cast<int>(b)));
-    out[8 * i + 7] = __float_as_uint(__fadd_rz(__uint_as_float(a & 0x7fffff | 0x3f800000),
-                                               __fdiv_rd(1.0f, 3.0f + i)));
+    out[8 * i + 5] = __vaddus4(a, b) ^ __vmaxs2(a, b);
+    out[8 * i + 6] =
+        __usad(a, b, 3) ^ static_cast<uint32_t>(__mul24(static_cast<int>(a), static_cast<int>(b)));
+    out[8 * i + 7] = __float_as_uint(
+        __fadd_rz(__uint_as_float(a & 0x7fffff | 0x3f800000), __fdiv_rd(1.0f, 3.0f + i)));
 }
 
 void check_bits()
@@ -296,13 +305,15 @@ void check_bits()
     cudaFree(dx);
     for (int i = 0; i < N; ++i) {
         const uint32_t a = x[i], b = x[(i + 1) % N];
-        EXPECT(got[8 * i] == static_cast<uint32_t>(__builtin_popcount(a) + __builtin_clz(a | 1) * 100 +
-                                                   __builtin_ffs(static_cast<int>(a)) * 10000));
+        EXPECT(got[8 * i] ==
+               static_cast<uint32_t>(__builtin_popcount(a) + __builtin_clz(a | 1) * 100 +
+                                     __builtin_ffs(static_cast<int>(a)) * 10000));
         const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
         const uint32_t s = i & 31, clamped = i < 32 ? i : 32;
-        EXPECT(got[8 * i + 2] == (static_cast<uint32_t>(both << s >> 32) ^
-                                  static_cast<uint32_t>(both >> clamped)));
-        const int64_t wide = static_cast<int64_t>(static_cast<int32_t>(a)) * static_cast<int32_t>(b);
+        EXPECT(got[8 * i + 2] ==
+               (static_cast<uint32_t>(both << s >> 32) ^ static_cast<uint32_t>(both >> clamped)));
+        const int64_t wide =
+            static_cast<int64_t>(static_cast<int32_t>(a)) * static_cast<int32_t>(b);
         EXPECT(got[8 * i + 3] == (static_cast<uint32_t>(static_cast<uint64_t>(a) * b >> 32) ^
                                   static_cast<uint32_t>(wide >> 32)));
         int32_t dot = 5;
@@ -320,7 +331,8 @@ __global__ void warp_functions(uint32_t *out)
     v += __shfl_sync(~0u, i, 3) + __shfl_up_sync(~0u, i, 2) + __shfl_down_sync(~0u, i, 5, 8);
     v += __shfl_xor_sync(~0u, i, 16) + __popc(__ballot_sync(~0u, i % 3 == 0));
     v += __any_sync(~0u, i == 40) + 2 * __all_sync(~0u, i < 100);
-    v += __reduce_add_sync(~0u, lane) + __reduce_max_sync(~0u, lane) + __reduce_min_sync(~0u, static_cast<int>(lane) - 4);
+    v += __reduce_add_sync(~0u, lane) + __reduce_max_sync(~0u, lane) +
+         __reduce_min_sync(~0u, static_cast<int>(lane) - 4);
     v += __popc(__match_any_sync(~0u, lane / 4));
     int same = 0;
     v += __match_all_sync(~0u, 7, &same) == ~0u;
@@ -385,7 +397,8 @@ void check_atomics()
     double *const dd = to_device(&d, 1);
     int *const dn = to_device(n, 10);
     uint32_t *const db = to_device(&zero, 1), *const dh = to_device(&zero, 1);
-    atomics<<<1, N>>>(df, dn, dd, reinterpret_cast<__nv_bfloat162 *>(db), reinterpret_cast<__half2 *>(dh));
+    atomics<<<1, N>>>(df, dn, dd, reinterpret_cast<__nv_bfloat162 *>(db),
+                      reinterpret_cast<__half2 *>(dh));
     to_host(&f, df, 1);
     to_host(&d, dd, 1);
     to_host(n, dn, 10);
@@ -399,14 +412,16 @@ void check_atomics()
     EXPECT(n[5] == 77 && n[6] == 4 && n[7] == 2016 && n[9] == 0 && wide == 1ull << 39);
 }
 
-__global__ void memory_shapes(float4 *out, const float4 *in, const __nv_bfloat16 *half, int8_t *bytes)
+__global__ void memory_shapes(float4 *out, const float4 *in, const __nv_bfloat16 *half,
+                              int8_t *bytes)
 {
     __shared__ float tile[N][5];
     const int i = threadIdx.x;
     const float4 a = in[i], b = __ldg(&in[N - 1 - i]), c = __ldcs(&in[i]);
     tile[i][i % 5] = a.x;
     __syncthreads();
-    float4 r = make_float4(a.x + b.y, a.y * c.z, tile[(i + 1) % N][(i + 1) % 5], called(a.w, i % 4));
+    float4 r =
+        make_float4(a.x + b.y, a.y * c.z, tile[(i + 1) % N][(i + 1) % N % 5], called(a.w, i % 4));
     r.x += __bfloat162float(half[2 * i + 1]);
     __stcg(&out[i], r);
     bytes[i] = static_cast<int8_t>(bytes[i] * 2 - 1);
