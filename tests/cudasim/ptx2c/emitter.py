@@ -96,8 +96,8 @@ class Emitter:
                 self.fail(f"'{self.ins.op}' mixes predicates and numbers")
             return r.name
         name = r.name
-        if r in self.tagged and not is_copy(self.ins):
-            name = f"wgmma_use({name})"
+        if r in self.tagged:  # a copy made after the wait must not follow the next wgmma
+            name = f"wgmma_{'result' if is_copy(self.ins) else 'use'}({name})"
         if t.is_float:
             if r.type.bits != t.bits:
                 self.fail(f"a {r.type.bits}-bit register as {t.name} in '{self.ins.op}'")

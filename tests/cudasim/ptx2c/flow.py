@@ -1,8 +1,9 @@
 """flow.py -- which registers of a function are read, and which may hold a wgmma's tag.
 
-wgmma leaves tags in its accumulators (device.h): moves keep them, and every other instruction has
-to read such a register through wgmma_use(). May hold a tag: it is an accumulator of a wgmma, or
-was moved from one.
+wgmma leaves tags in its accumulators (device.h): moves keep them while the wgmma is in flight and
+take the value once it has been waited for (wgmma_result); every other instruction reads such a
+register through wgmma_use(). May hold a tag: it is an accumulator of a wgmma, or was moved from
+one.
 
 SPDX-License-Identifier: MIT
 """

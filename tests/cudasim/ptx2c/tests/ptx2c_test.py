@@ -124,7 +124,7 @@ class Text(unittest.TestCase):
             "%p1, 1, 1, 0, 0;\nmov.f32 %f5, %f1;\nadd.f32 %f6, %f5, %f2;\n"
             "add.f32 %f7, %f6, %f6;\nst.global.f32 [%rd1], %f7;")
         self.assertIn("wgmma_use(f5)) + ptx::as<float>(wgmma_use(f2))", text)
-        self.assertIn("f5 = f1;", text)
+        self.assertIn("f5 = wgmma_result(f1);", text)
         self.assertNotIn("wgmma_use(f6)", text)
 
     def test_parameters_are_laid_out_as_the_host_passes_them(self):
