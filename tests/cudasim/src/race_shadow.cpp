@@ -1,12 +1,13 @@
 // race_shadow.cpp -- the shadow of memory: one cell a byte.
 //
-// A cell has the last write and the last read; when several reads are not ordered among
-// themselves, all of them are kept in a side table, because a later write has to be ordered after
-// each. Cells of global memory are forgotten lazily when a kernel starts (kernels are ordered);
-// whether a byte was ever written is kept.
+// A cell has the last write and the last read, and a second read that is not ordered with it; when
+// there are more, all of them are kept in a side table, because a later write has to be ordered
+// after each. Cells of global memory are forgotten lazily when a kernel starts (kernels are
+// ordered); whether a byte was ever written is kept.
 //
 // SPDX-License-Identifier: MIT
 #include "tests/cudasim/src/race_shadow.h"
+#include <cstring>
 #include <map>
 #include <sys/mman.h>
 #include <unordered_map>
@@ -19,7 +20,7 @@ namespace
 {
 
 struct Cell {
-    Access write, read;
+    Access write, read, read2; // read2: a second reader that is not ordered with the first
     uint32_t launch;
     bool initialised, many_reads, told;
 };
@@ -126,7 +127,7 @@ void against_reads(const Check &k, Cell *c, const void *p)
         return true;
     };
     if (!c->many_reads) {
-        test(c->read);
+        if (!test(c->read) && c->read2.proxy != Proxy::NONE) test(c->read2);
     } else {
         const auto it = many_reads.find(reinterpret_cast<uintptr_t>(p));
         for (const Access &r : it->second) {
@@ -135,7 +136,7 @@ void against_reads(const Check &k, Cell *c, const void *p)
         many_reads.erase(it);
         c->many_reads = false;
     }
-    c->read.proxy = Proxy::NONE;
+    c->read.proxy = c->read2.proxy = Proxy::NONE;
 }
 
 void remember_read(const Check &k, Cell *c, const void *p)
@@ -145,8 +146,13 @@ void remember_read(const Check &k, Cell *c, const void *p)
         c->read = k.a;
         return;
     }
+    if (!c->many_reads && (c->read2.proxy == Proxy::NONE || same_actor(k.a, c->read2) ||
+                           before(k.clock, c->read2))) {
+        c->read2 = k.a;
+        return;
+    }
     auto &all = many_reads[reinterpret_cast<uintptr_t>(p)];
-    if (!c->many_reads) all.assign(1, c->read);
+    if (!c->many_reads) all = {c->read, c->read2};
     c->many_reads = true;
     for (Access &r : all) {
         if (same_actor(k.a, r)) {
@@ -155,6 +161,29 @@ void remember_read(const Check &k, Cell *c, const void *p)
         }
     }
     all.push_back(k.a);
+}
+
+void check_byte(const Check &k, Cell *c, const void *p)
+{
+    if (c->launch != launch_number) {
+        c->launch = launch_number;
+        c->write.proxy = c->read.proxy = c->read2.proxy = Proxy::NONE;
+        c->many_reads = c->told = false;
+    }
+    if (!k.write && !c->initialised && !c->told && (k.shared || k.a.proxy != Proxy::ASYNC)) {
+        race_report(k.shared ? "read of shared memory that nobody has written"
+                             : "read of global memory that nobody has written",
+                    p, k.a, nullptr);
+        c->told = true;
+    }
+    against_write(k, c, p);
+    if (!k.write) {
+        remember_read(k, c, p);
+        return;
+    }
+    against_reads(k, c, p);
+    c->write = k.a;
+    c->initialised = true;
 }
 
 } // namespace
@@ -224,27 +253,17 @@ void shadow_access(const Clock &clock, Access a, const void *p, size_t n, bool w
     }
     const Check k = {clock, a, write, shared};
     Cell *c = r->cells + (at - r->start);
+    Cell before = *c, after = before;
     for (size_t i = 0; i < n; ++i, ++c) {
-        const void *const q = static_cast<const char *>(p) + i;
-        if (c->launch != launch_number) {
-            c->launch = launch_number;
-            c->write.proxy = c->read.proxy = Proxy::NONE;
-            c->many_reads = c->told = false;
-        }
-        if (!write && !c->initialised && !c->told && (shared || a.proxy != Proxy::ASYNC)) {
-            race_report(shared ? "read of shared memory that nobody has written"
-                               : "read of global memory that nobody has written",
-                        q, a, nullptr);
-            c->told = true;
-        }
-        against_write(k, c, q);
-        if (!write) {
-            remember_read(k, c, q);
+        // The bytes of an access mostly have one history: what held for the last holds for this.
+        if (i != 0 && !before.many_reads && !after.many_reads &&
+            memcmp(c, &before, sizeof before) == 0) {
+            memcpy(c, &after, sizeof after);
             continue;
         }
-        against_reads(k, c, q);
-        c->write = a;
-        c->initialised = true;
+        memcpy(&before, c, sizeof before);
+        check_byte(k, c, static_cast<const char *>(p) + i);
+        memcpy(&after, c, sizeof after);
     }
 }
 
