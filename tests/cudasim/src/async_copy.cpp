@@ -84,8 +84,10 @@ void store_write(Copy *k)
         tma_run(*k);
     } else {
         if (!k->was_read) store_read(*k);
-        if (k->op == Reduce::NONE) memcpy(k->global, k->data.data(), k->bytes);
-        else reduce_bytes(k->global, k->data.data(), k->bytes, k->op, k->type);
+        if (k->op == Reduce::NONE)
+            memcpy(k->global, k->data.data(), k->bytes);
+        else
+            reduce_bytes(k->global, k->data.data(), k->bytes, k->op, k->type);
         if (race_on) {
             race_async_access(k->tag, k->global, k->bytes, true, k->op != Reduce::NONE);
         }
@@ -257,8 +259,10 @@ void cp_async_mbar_arrive(uint32_t bar, bool noinc)
     k.bar = bar;
     k.owner = f;
     k.pc = f->pc;
-    if (!noinc) mbar_pending_inc(m.block, bar);
-    else mbar_check(m.block, bar, "cp.async.mbarrier.arrive");
+    if (!noinc)
+        mbar_pending_inc(m.block, bar);
+    else
+        mbar_check(m.block, bar, "cp.async.mbarrier.arrive");
     const auto take = [&k](CopyGroup *g) {
         for (Copy &c : *g) k.batch.push_back(std::move(c));
         g->clear();

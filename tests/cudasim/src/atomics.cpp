@@ -37,8 +37,8 @@ template <class T> uint64_t integer_op(Atom op, uint64_t old_bits, uint64_t v_bi
 {
     const T old = as<T>(old_bits), v = as<T>(v_bits);
     switch (op) {
-    case Atom::ADD: return bits_of(static_cast<T>(static_cast<uint64_t>(old) +
-                                                  static_cast<uint64_t>(v)));
+    case Atom::ADD:
+        return bits_of(static_cast<T>(static_cast<uint64_t>(old) + static_cast<uint64_t>(v)));
     case Atom::MIN: return bits_of(v < old ? v : old);
     case Atom::MAX: return bits_of(v > old ? v : old);
     case Atom::INC: return bits_of(old >= v ? static_cast<T>(0) : static_cast<T>(old + 1));

@@ -55,8 +55,10 @@ void reach(unsigned id, unsigned threads, bool wait, bool pred)
     n->pred_and &= pred;
     n->pred_count += pred;
     if (race_on) {
-        if (wait) n->members.push_back(f->lin);
-        else race_release(f, n);
+        if (wait)
+            n->members.push_back(f->lin);
+        else
+            race_release(f, n);
     }
     if (n->have < (n->all ? b->alive : n->need)) {
         if (!wait) return;

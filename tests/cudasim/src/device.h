@@ -28,12 +28,12 @@ struct Dim3 {
 
 // The special registers of one thread.
 struct Ctx {
-    Dim3 tid, bid, bdim, gdim;          // threadIdx, blockIdx, blockDim, gridDim
-    unsigned lane, warp, lin;           // lane in the warp, warp in the block, thread in the block
-    unsigned crank, csize;              // rank of the block in its cluster, blocks of the cluster
-    Dim3 cid, cdim;                     // the same in three dimensions
-    unsigned dyn_smem, total_smem;      // bytes of dynamic and of all shared memory
-    char *window;                       // host address of the block's shared window
+    Dim3 tid, bid, bdim, gdim;     // threadIdx, blockIdx, blockDim, gridDim
+    unsigned lane, warp, lin;      // lane in the warp, warp in the block, thread in the block
+    unsigned crank, csize;         // rank of the block in its cluster, blocks of the cluster
+    Dim3 cid, cdim;                // the same in three dimensions
+    unsigned dyn_smem, total_smem; // bytes of dynamic and of all shared memory
+    char *window;                  // host address of the block's shared window
 };
 extern Ctx *cur; // the running thread
 
@@ -43,13 +43,13 @@ extern Ctx *cur; // the running thread
 // ---- shared memory ----
 // The host pointer of `bytes` bytes at `addr`; outside the block's allocation is an error.
 void *smem_ptr(uint32_t addr, size_t bytes, const char *what);
-uint32_t smem_addr(const void *generic);          // error when it is not shared memory
-uint64_t smem_generic(uint32_t addr);             // cvta.shared
-uint64_t smem_of_generic(uint64_t generic);       // cvta.to.shared
-bool is_shared(const void *generic);              // isspacep.shared
+uint32_t smem_addr(const void *generic);             // error when it is not shared memory
+uint64_t smem_generic(uint32_t addr);                // cvta.shared
+uint64_t smem_of_generic(uint64_t generic);          // cvta.to.shared
+bool is_shared(const void *generic);                 // isspacep.shared
 uint32_t cluster_addr(uint32_t addr, uint32_t rank); // mapa
 uint64_t cluster_generic(uint64_t generic, uint32_t rank);
-uint32_t cluster_rank(uint32_t addr);             // getctarank
+uint32_t cluster_rank(uint32_t addr); // getctarank
 
 // ---- a warp ----
 enum class Shfl { IDX, UP, DOWN, BFLY };
@@ -60,24 +60,24 @@ uint32_t match_any(uint32_t mask, uint64_t v);          // match.any.sync
 uint32_t match_all(uint32_t mask, uint64_t v, bool *p); // match.all.sync
 enum class Redux { ADD, MIN, MAX, AND, OR, XOR };
 uint32_t redux(uint32_t mask, Redux op, bool is_signed, uint32_t v);
-uint32_t elect(uint32_t mask, bool *leader);            // elect.sync: the leader's lane
+uint32_t elect(uint32_t mask, bool *leader); // elect.sync: the leader's lane
 uint32_t activemask();
 void syncwarp(uint32_t mask);
 void setmaxnreg(bool inc, int n);
 
 // ---- barriers of a block and of a cluster ----
-void bar_sync(uint32_t id, uint32_t threads);   // threads == 0: all of the block
+void bar_sync(uint32_t id, uint32_t threads); // threads == 0: all of the block
 void bar_arrive(uint32_t id, uint32_t threads);
 enum class BarRed { POPC, AND, OR };
 uint32_t bar_red(BarRed op, uint32_t id, uint32_t threads, bool p);
 void cluster_arrive(bool release); // release false: barrier.cluster.arrive.relaxed
 void cluster_wait();
-void yield();                      // nanosleep; also what a spinning loop must call
+void yield(); // nanosleep; also what a spinning loop must call
 
 // ---- fences and memory operations that order ----
 enum class Scope { CTA, CLUSTER, GPU, SYS };
 enum class Sem { WEAK, RELAXED, ACQUIRE, RELEASE, ACQ_REL };
-void fence(Scope scope);                 // fence.acq_rel, fence.sc, membar
+void fence(Scope scope); // fence.acq_rel, fence.sc, membar
 // fence.proxy.async: generic writes before it are seen by TMA and wgmma; of shared memory only
 // when `global` is false (.shared::cta).
 void fence_proxy_async(bool global = true);
@@ -93,7 +93,7 @@ void strong_store(void *p, int bytes, uint64_t v, Sem sem, Scope scope);
 // ---- mbarrier ----
 void mbar_init(uint32_t bar, uint32_t count);
 void mbar_inval(uint32_t bar);
-uint64_t mbar_arrive(uint32_t bar, uint32_t count);    // own or cluster address; returns the state
+uint64_t mbar_arrive(uint32_t bar, uint32_t count); // own or cluster address; returns the state
 uint64_t mbar_arrive_expect_tx(uint32_t bar, uint32_t bytes);
 void mbar_expect_tx(uint32_t bar, uint32_t bytes);
 void mbar_complete_tx(uint32_t bar, uint32_t bytes);
@@ -149,14 +149,14 @@ void mma_sync_f16(uint32_t *d, const uint32_t *c, const uint32_t *a, const uint3
 //         r1 = d[0]; ... r64 = d[63];
 //     }
 struct Wgmma {
-    int n;                  // columns: 8..256
+    int n; // columns: 8..256
     Num ta, tb;
-    bool scale_d;           // false: what d holds is ignored
+    bool scale_d; // false: what d holds is ignored
     bool neg_a, neg_b;
-    bool trans_a, trans_b;  // operand is MN-major in shared memory
+    bool trans_a, trans_b; // operand is MN-major in shared memory
     uint64_t desc_a, desc_b;
-    const uint32_t *a;      // four registers, or nullptr: A is in shared memory
-    bool f16_acc;           // accumulators are halves, two a register
+    const uint32_t *a; // four registers, or nullptr: A is in shared memory
+    bool f16_acc;      // accumulators are halves, two a register
 };
 // True when d (given by its first and last register) still is one accumulator: d keeps its tags.
 bool wgmma_chained(const Wgmma &op, uint32_t first, uint32_t last);

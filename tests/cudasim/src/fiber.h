@@ -15,9 +15,9 @@ namespace cudasim
 enum : size_t { FIBER_STACK = 64 * 1024 };
 
 struct Stack {
-    void *sp = nullptr;     // saved stack pointer (or context) while the fiber does not run
-    char *low = nullptr;    // lowest address of the stack; a guard page lies below
-    void *fake = nullptr;   // AddressSanitizer's own stack of the fiber
+    void *sp = nullptr;   // saved stack pointer (or context) while the fiber does not run
+    char *low = nullptr;  // lowest address of the stack; a guard page lies below
+    void *fake = nullptr; // AddressSanitizer's own stack of the fiber
     size_t size = FIBER_STACK;
 };
 

@@ -6,20 +6,12 @@
 namespace cudasim
 {
 
-void fiber_note_leave(Stack *, const Stack *, bool)
-{
-}
+void fiber_note_leave(Stack *, const Stack *, bool) {}
 
-void fiber_note_arrive(Stack *)
-{
-}
+void fiber_note_arrive(Stack *) {}
 
-void fiber_note_main(Stack *)
-{
-}
+void fiber_note_main(Stack *) {}
 
-void fiber_note_reuse(Stack *)
-{
-}
+void fiber_note_reuse(Stack *) {}
 
 } // namespace cudasim

@@ -14,9 +14,9 @@ namespace cudasim
 
 struct Launch {
     const char *name;
-    Dim3 grid, block, cluster;   // cluster {1, 1, 1}: none
+    Dim3 grid, block, cluster; // cluster {1, 1, 1}: none
     size_t dyn_smem, static_smem;
-    void (*body)(void *arg);     // run by every thread
+    void (*body)(void *arg); // run by every thread
     void *arg;
 };
 enum class LaunchError { NONE, CONFIG, SMEM };
@@ -27,15 +27,15 @@ enum { SMEM_MAX = 227 * 1024, SMEM_STATIC_MAX = 48 * 1024, SMEM_START = 1024 };
 
 // Device memory: filled with 0xff bytes (NaN), guarded at both ends.
 void *mem_alloc(size_t bytes);
-bool mem_free(void *p);                      // false: not an address that mem_alloc gave
+bool mem_free(void *p); // false: not an address that mem_alloc gave
 bool mem_find(const void *p, void **base, size_t *bytes); // the allocation that p lies in
-void mem_check();                            // error when a guard was overwritten
-void mem_register(void *p, size_t bytes);    // a __device__ variable, for the race checker
+void mem_check();                                         // error when a guard was overwritten
+void mem_register(void *p, size_t bytes);         // a __device__ variable, for the race checker
 void mem_host_write(const void *p, size_t bytes); // the host has written there (memcpy, memset)
 
 // The driver's cuTensorMapEncodeTiled by plain numbers; 0, or the CUresult it would give (1).
 struct TensorMapArgs {
-    int data_type;               // CUtensorMapDataType
+    int data_type; // CUtensorMapDataType
     uint32_t rank;
     void *address;
     const uint64_t *dims, *strides; // strides: rank - 1, bytes

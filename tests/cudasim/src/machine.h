@@ -33,7 +33,7 @@ struct Cluster;
 struct Copy {
     enum Kind { CP_ASYNC, CP_ARRIVE, TMA_LOAD, TMA_STORE, BULK_LOAD, BULK_STORE, BULK_CLUSTER };
     Kind kind = CP_ASYNC;
-    Block *block = nullptr;      // whose shared memory `smem` is in
+    Block *block = nullptr; // whose shared memory `smem` is in
     Block *bar_block = nullptr;
     uint32_t smem = 0, bar = 0;
     const void *map = nullptr;
@@ -42,13 +42,13 @@ struct Copy {
     uint32_t bytes = 0, src_bytes = 0;
     Reduce op = Reduce::NONE;
     Ty type = Ty::B32;
-    bool last_resort = false;    // only when nothing else can run
-    bool was_read = false;       // a store whose source has been read into `data`
-    bool waited = false;         // a store whose reading the thread has waited for
+    bool last_resort = false; // only when nothing else can run
+    bool was_read = false;    // a store whose source has been read into `data`
+    bool waited = false;      // a store whose reading the thread has waited for
     bool done = false;
     std::vector<char> data;
-    std::vector<Copy> batch;     // CP_ARRIVE: the copies that must be done before
-    RaceTag tag, read_tag;       // of a store: its write and its reading
+    std::vector<Copy> batch; // CP_ARRIVE: the copies that must be done before
+    RaceTag tag, read_tag;   // of a store: its write and its reading
     const void *pc = nullptr;
     Fiber *owner = nullptr;
 };
@@ -59,10 +59,10 @@ struct Fiber : Ctx {
     Stack stack;
     State state = DONE;
     Block *home = nullptr;
-    const char *where = "";      // what it waits for ...
-    uint32_t wait_addr = 0;      // ... at which address (0: none) and with which parity or id
+    const char *where = ""; // what it waits for ...
+    uint32_t wait_addr = 0; // ... at which address (0: none) and with which parity or id
     uint32_t wait_arg = 0;
-    const void *pc = nullptr;    // return address of the last call into the simulator
+    const void *pc = nullptr; // return address of the last call into the simulator
     int maxnreg = 0;
     unsigned cluster_phase = 0;
     unsigned spins = 0;
@@ -78,15 +78,15 @@ struct Fiber : Ctx {
 // Lanes that have reached one warp (or warpgroup) instruction and wait for the others.
 struct Meeting {
     uint32_t mask = 0, arrived = 0;
-    int have = 0;                // 0: not in use
+    int have = 0; // 0: not in use
     const char *what = "";
-    void *args[32];              // of the lanes that have arrived
+    void *args[32]; // of the lanes that have arrived
 };
-enum { MEETINGS = 8 };           // groups of lanes of one warp that wait at a time
+enum { MEETINGS = 8 }; // groups of lanes of one warp that wait at a time
 
 struct NamedBarrier {
     unsigned need = 0, have = 0;
-    bool all = false;            // the whole block: threads that have ended do not count
+    bool all = false; // the whole block: threads that have ended do not count
     bool pred_or = false, pred_and = true;
     unsigned pred_count = 0;
     uint32_t waiting[MAX_WARPS] = {};
@@ -107,54 +107,54 @@ struct WgGroup;
 
 struct Block {
     Cluster *cluster = nullptr;
-    unsigned rank = 0;           // in the cluster
+    unsigned rank = 0; // in the cluster
     Dim3 bid = {};
     unsigned threads = 0, warps = 0, alive = 0;
     std::vector<Fiber> fiber;
     char *window = nullptr;
-    uint32_t smem_end = 0;       // first address past the allocation
+    uint32_t smem_end = 0;          // first address past the allocation
     uint32_t ready[MAX_WARPS] = {}; // lanes that can run
     uint32_t ready_warps = 0;
-    unsigned cursor = 0;         // the fiber that ran last
+    unsigned cursor = 0; // the fiber that ran last
     unsigned prio[MAX_WARPS] = {};
     std::vector<Meeting> meeting; // MEETINGS a warp
     NamedBarrier bar[16];
     std::unordered_map<uint32_t, MBar> mbar;
-    std::deque<Copy> pending;    // loads that have been issued and not done
+    std::deque<Copy> pending; // loads that have been issued and not done
     std::shared_ptr<WgGroup> wg[MAX_WARPS / 4];
 };
 
 struct Cluster {
-    uint64_t number = 0;         // position in the grid
+    uint64_t number = 0; // position in the grid
     unsigned size = 0;
     std::vector<std::unique_ptr<Block>> block;
     unsigned arrived = 0, phase = 0, expected = 0;
     std::vector<Fiber *> waiters;
-    unsigned alive = 0;          // threads
-    unsigned slot = 0;           // which windows and stacks it uses
+    unsigned alive = 0; // threads
+    unsigned slot = 0;  // which windows and stacks it uses
 };
 
 struct Options {
-    unsigned seed = 0;           // 0: fixed order
-    int lazy = 0;                // 1: asynchronous work as late as legal; 2: at random
-    bool times = false;          // print the time of each kernel at the end
+    unsigned seed = 0;  // 0: fixed order
+    int lazy = 0;       // 1: asynchronous work as late as legal; 2: at random
+    bool times = false; // print the time of each kernel at the end
 };
 
 struct Machine {
     Options opt;
     Launch launch = {};
     std::vector<std::unique_ptr<Cluster>> resident;
-    Block *block = nullptr;      // of the running fiber
+    Block *block = nullptr; // of the running fiber
     Fiber *fiber = nullptr;
-    Stack main;                  // of the scheduler's loop
+    Stack main; // of the scheduler's loop
     uint64_t next_cluster = 0, clusters = 0;
     Stats stats = {};
     unsigned rng = 0;
     const void *copy_pc = nullptr; // issuer's line of the pending copy that runs
-    unsigned turn = 0;           // which block starts; moves on when threads only spin
-    unsigned idle_yields = 0;    // yields since something else happened
+    unsigned turn = 0;             // which block starts; moves on when threads only spin
+    unsigned idle_yields = 0;      // yields since something else happened
     bool in_kernel = false;
-    bool prioritised = false;    // random schedules: by warp priorities or uniform
+    bool prioritised = false; // random schedules: by warp priorities or uniform
 };
 extern Machine m;
 
@@ -170,8 +170,8 @@ void wait_here(const char *where, uint32_t addr, uint32_t arg); // until wake()
 void yield_here();
 void wake(Fiber *f);
 void wake_lanes(Block *b, unsigned warp, uint32_t mask);
-unsigned rnd(unsigned n);        // 0..n-1; always 0 in fixed order
-inline bool chance(unsigned n)   // one in n, never in fixed order
+unsigned rnd(unsigned n);      // 0..n-1; always 0 in fixed order
+inline bool chance(unsigned n) // one in n, never in fixed order
 {
     return m.opt.seed != 0 && rnd(n) == 0;
 }
@@ -189,11 +189,11 @@ void meet(uint32_t mask, const char *what, void *arg, Combine fn, void *user = n
 void barrier_thread_ends(Block *b);
 
 // ---- memory.cpp ----
-char *memory_window();           // a new shared window
+char *memory_window(); // a new shared window
 bool is_shared_window(const void *p);
 void memory_poison(char *window, uint32_t end); // a block starts: NaN in what it may use
 void *smem_in(Block *b, uint32_t addr, size_t bytes, const char *what);
-Block *block_of(uint32_t addr);  // the block that a cluster address names
+Block *block_of(uint32_t addr); // the block that a cluster address names
 inline uint32_t local_addr(uint32_t addr)
 {
     return addr & 0xffffff;
@@ -210,10 +210,10 @@ void async_load_issue(Copy k);
 void async_store_issue(Copy k);
 void bulk_store_any(void *dst, uint32_t src, uint32_t bytes, Reduce op, Ty type);
 void store_read(Copy &k);
-void copy_done_by_exit(Fiber *f);           // checks what a thread leaves behind
-void copy_run_pending(Block *b, size_t i);  // does one pending load
+void copy_done_by_exit(Fiber *f);          // checks what a thread leaves behind
+void copy_run_pending(Block *b, size_t i); // does one pending load
 bool copy_pending_may_run(const Copy &c, bool nothing_else);
-void tma_run(Copy &c);                      // load or store of one box
+void tma_run(Copy &c); // load or store of one box
 void tma_read_source(Copy &c);
 uint32_t tma_bytes(const void *map);
 

@@ -63,8 +63,8 @@ inline __attribute__((always_inline)) void columns(float *c, int ldc, const floa
 } // namespace
 
 // CUDASIM_CLONES (CMakeLists.txt): one copy for each generation of x86-64, where the compiler can.
-CUDASIM_CLONES void multiply(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int rows, int n,
-         int k, bool fresh)
+CUDASIM_CLONES void multiply(float *c, int ldc, const float *a, int lda, const float *b, int ldb,
+                             int rows, int n, int k, bool fresh)
 {
     int j = 0;
     for (; j + 64 <= n; j += 64) columns<4>(c + j, ldc, a, lda, b + j, ldb, rows, k, fresh);

@@ -28,11 +28,12 @@ struct MatrixArg {
 char *row_of(void **args, int lane, const char *what, bool write)
 {
     const uint32_t addr = static_cast<MatrixArg *>(args[lane])->addr;
-    if (addr % 16 != 0) die("%s: lane %d gives the row address 0x%x, not 16-byte aligned", what,
-                            lane, addr);
+    if (addr % 16 != 0)
+        die("%s: lane %d gives the row address 0x%x, not 16-byte aligned", what, lane, addr);
     auto *const p = static_cast<char *>(smem_in(m.block, addr, 16, what));
     if (race_on) {
-        race_access(&m.block->fiber[m.fiber->warp * 32 + static_cast<unsigned>(lane)], p, 16, write);
+        race_access(&m.block->fiber[m.fiber->warp * 32 + static_cast<unsigned>(lane)], p, 16,
+                    write);
     }
     return p;
 }
@@ -122,8 +123,7 @@ void stmatrix(uint32_t addr, const uint32_t *r, int n, bool trans)
     meet(~0u, "stmatrix", &a, stmatrix_all);
 }
 
-void mma_sync(float *d, const float *c, const uint32_t *a, const uint32_t *b, int k, Num ta,
-              Num tb)
+void mma_sync(float *d, const float *c, const uint32_t *a, const uint32_t *b, int k, Num ta, Num tb)
 {
     NOTE_CALLER();
     check_shape(k, ta, tb);

@@ -76,8 +76,9 @@ void expect(Block *b, uint32_t bar, uint32_t bytes, const char *what)
 {
     MBar &x = find(b, bar, what);
     x.tx += bytes;
-    if (x.tx > MAX_COUNT) die("%s: %lld bytes pending at 0x%x, more than 2^20-1", what,
-                              static_cast<long long>(x.tx), bar);
+    if (x.tx > MAX_COUNT)
+        die("%s: %lld bytes pending at 0x%x, more than 2^20-1", what, static_cast<long long>(x.tx),
+            bar);
     store(b, bar, x);
 }
 
@@ -168,8 +169,9 @@ void mbar_complete(Block *b, uint32_t bar, uint32_t bytes, const RaceTag &tag)
     MBar &x = find(b, bar, "complete_tx");
     if (race_on) race_async_release(tag, b->window + bar);
     x.tx -= bytes;
-    if (x.tx < -MAX_COUNT) die("complete_tx: %lld bytes too many at the mbarrier 0x%x",
-                               static_cast<long long>(-x.tx), bar);
+    if (x.tx < -MAX_COUNT)
+        die("complete_tx: %lld bytes too many at the mbarrier 0x%x", static_cast<long long>(-x.tx),
+            bar);
     settle(b, bar, &x);
 }
 

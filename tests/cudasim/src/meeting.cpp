@@ -40,8 +40,8 @@ Meeting *meeting_for(Block *b, unsigned warp, uint32_t mask, uint32_t mine, cons
                 x.mask);
         }
     }
-    if (unused == nullptr) die("%s: more than %d groups of lanes wait in warp %u", what, MEETINGS,
-                               warp);
+    if (unused == nullptr)
+        die("%s: more than %d groups of lanes wait in warp %u", what, MEETINGS, warp);
     unused->mask = mask;
     unused->what = what;
     unused->arrived = 0;

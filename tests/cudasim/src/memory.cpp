@@ -90,11 +90,11 @@ Block *block_of(uint32_t addr)
     const uint32_t r = addr >> 24;
     if (r == 0) return m.block;
     Cluster *const c = m.block->cluster;
-    if (r > c->size) die("shared address 0x%x names block %u of a cluster of %u", addr, r - 1,
-                         c->size);
+    if (r > c->size)
+        die("shared address 0x%x names block %u of a cluster of %u", addr, r - 1, c->size);
     Block *const b = c->block[r - 1].get();
-    if (b->alive == 0) die("access to the shared memory of block %u of the cluster, which has ended",
-                           r - 1);
+    if (b->alive == 0)
+        die("access to the shared memory of block %u of the cluster, which has ended", r - 1);
     return b;
 }
 
@@ -170,8 +170,8 @@ void *mem_alloc(size_t bytes)
 {
     const size_t body = round_up(bytes == 0 ? 1 : bytes, ALIGN);
     const size_t mapped = round_up(body, PAGE) + 2 * PAGE;
-    auto *const map = static_cast<char *>(mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto *const map = static_cast<char *>(
+        mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (map == MAP_FAILED) return nullptr;
     mprotect(map, PAGE, PROT_NONE);
     mprotect(map + mapped - PAGE, PAGE, PROT_NONE);

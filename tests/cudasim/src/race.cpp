@@ -77,8 +77,10 @@ Clock &tick(Fiber *f)
 void publish(std::unordered_map<const void *, Clock> *where, const void *key, const Clock &c)
 {
     const auto it = where->find(key);
-    if (it == where->end()) (*where)[key] = c;
-    else join(&it->second, c);
+    if (it == where->end())
+        (*where)[key] = c;
+    else
+        join(&it->second, c);
 }
 
 void take(Fiber *f, const std::unordered_map<const void *, Clock> &where, const void *key)
@@ -139,8 +141,10 @@ void describe(const char *role, const Access &a)
     } else {
         fprintf(stderr, "thread %u of ", a.who % n);
     }
-    if (csize > 1) fprintf(stderr, "block %u of cluster %u", a.who / n, a.cluster);
-    else fprintf(stderr, "block %u", a.cluster);
+    if (csize > 1)
+        fprintf(stderr, "block %u of cluster %u", a.who / n, a.cluster);
+    else
+        fprintf(stderr, "block %u", a.cluster);
     fprintf(stderr, ", %s\n", at.empty() ? "line unknown" : at.c_str());
 }
 
@@ -340,8 +344,10 @@ void race_atomic(Fiber *f, const void *p, size_t n, bool read, bool write, Sem s
     }
     const auto put = [](const Location &key, const Clock &c) {
         const auto it = locations.find(key);
-        if (it == locations.end()) locations[key] = c;
-        else join(&it->second, c);
+        if (it == locations.end())
+            locations[key] = c;
+        else
+            join(&it->second, c);
     };
     if (sem == Sem::RELEASE || sem == Sem::ACQ_REL) {
         const Clock &c = tick(f);
@@ -371,8 +377,10 @@ RaceTag race_async_begin(Fiber *f, const void *agent)
 void race_gather(Fiber *f, ClockRef *sum)
 {
     tick(f);
-    if (*sum == nullptr) *sum = std::make_shared<Clock>(*f->race.clock);
-    else join(sum->get(), *f->race.clock);
+    if (*sum == nullptr)
+        *sum = std::make_shared<Clock>(*f->race.clock);
+    else
+        join(sum->get(), *f->race.clock);
 }
 
 RaceTag race_async_begin_met(Block *b, const ClockRef *clocks, int n, const void *agent,

@@ -27,7 +27,7 @@ struct RaceTag {
     unsigned agent = 0;
     uint32_t stamp = 0;
     uint64_t cluster = 0;
-    bool generic = false;        // cp.async: not of the async proxy
+    bool generic = false; // cp.async: not of the async proxy
     const void *pc = nullptr;
 };
 
@@ -41,7 +41,7 @@ struct RaceThread {
 extern bool race_on;
 
 void race_launch_begin();
-void race_launch_end();                  // ends the program (88) when anything was reported
+void race_launch_end(); // ends the program (88) when anything was reported
 void race_block_begin(Block *b);
 void race_block_end(Block *b);
 
@@ -75,9 +75,8 @@ void race_gather(Fiber *f, ClockRef *sum);
 RaceTag race_async_begin_met(Block *b, const ClockRef *clocks, int n, const void *agent,
                              const void *pc);
 void race_async_access(const RaceTag &t, const void *p, size_t n, bool write, bool atomic = false);
-void race_async_release(const RaceTag &t, const void *bar);  // complete_tx
-void race_async_join(Fiber *f, const RaceTag &t);            // wait_group
-
+void race_async_release(const RaceTag &t, const void *bar); // complete_tx
+void race_async_join(Fiber *f, const RaceTag &t);           // wait_group
 
 // Memory that the checker watches.
 void race_memory(const void *p, size_t n, bool initialised);

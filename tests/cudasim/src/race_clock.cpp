@@ -50,8 +50,10 @@ void join(Clock *a, const Clock &b)
     for (const auto &x : b.others) {
         const auto it = a->others.find(x.first);
         if (it != a->others.end() && it->second == x.second) continue;
-        if (it == a->others.end() && x.first != a->cluster) a->others[x.first] = x.second;
-        else join_other(a, x.first, *x.second);
+        if (it == a->others.end() && x.first != a->cluster)
+            a->others[x.first] = x.second;
+        else
+            join_other(a, x.first, *x.second);
     }
 }
 

@@ -141,13 +141,13 @@ void against_reads(const Check &k, Cell *c, const void *p)
 
 void remember_read(const Check &k, Cell *c, const void *p)
 {
-    if (!c->many_reads && (c->read.proxy == Proxy::NONE || same_actor(k.a, c->read) ||
-                           before(k.clock, c->read))) {
+    if (!c->many_reads &&
+        (c->read.proxy == Proxy::NONE || same_actor(k.a, c->read) || before(k.clock, c->read))) {
         c->read = k.a;
         return;
     }
-    if (!c->many_reads && (c->read2.proxy == Proxy::NONE || same_actor(k.a, c->read2) ||
-                           before(k.clock, c->read2))) {
+    if (!c->many_reads &&
+        (c->read2.proxy == Proxy::NONE || same_actor(k.a, c->read2) || before(k.clock, c->read2))) {
         c->read2 = k.a;
         return;
     }

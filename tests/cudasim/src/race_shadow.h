@@ -14,7 +14,7 @@ enum class Proxy : uint8_t { NONE, GENERIC, ATOMIC, ASYNC };
 // One access by component `who` of a cluster, at a step, with the line it came from.
 struct Access {
     uint32_t cluster = 0, stamp = 0;
-    int32_t pc = 0;      // distance from a fixed address of the program
+    int32_t pc = 0; // distance from a fixed address of the program
     uint16_t who = 0;
     Proxy proxy = Proxy::NONE;
 };

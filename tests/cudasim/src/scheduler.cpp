@@ -316,8 +316,8 @@ double now()
 void print_times()
 {
     for (const auto &k : kernel_times()) {
-        fprintf(stderr, "cudasim: %8.3f s %6u launches  %s\n", k.second.seconds,
-                k.second.launches, k.first.c_str());
+        fprintf(stderr, "cudasim: %8.3f s %6u launches  %s\n", k.second.seconds, k.second.launches,
+                k.first.c_str());
     }
 }
 

@@ -9,7 +9,7 @@ namespace cudasim
 
 struct TensorMap {
     uint64_t base;
-    uint64_t stride[4];      // bytes, of dimensions 1..4
+    uint64_t stride[4]; // bytes, of dimensions 1..4
     uint32_t dim[5];
     uint16_t box[5];
     uint8_t rank, elem_bytes, swizzle, data_type; // as CUtensorMapSwizzle, CUtensorMapDataType

@@ -18,8 +18,19 @@ namespace cudasim
 namespace
 {
 
-enum { TYPE_U8, TYPE_U16, TYPE_U32, TYPE_S32, TYPE_U64, TYPE_S64, TYPE_F16, TYPE_F32, TYPE_F64,
-       TYPE_BF16, TYPE_F32_FTZ };
+enum {
+    TYPE_U8,
+    TYPE_U16,
+    TYPE_U32,
+    TYPE_S32,
+    TYPE_U64,
+    TYPE_S64,
+    TYPE_F16,
+    TYPE_F32,
+    TYPE_F64,
+    TYPE_BF16,
+    TYPE_F32_FTZ
+};
 
 const TensorMap &map_of(const void *p)
 {
@@ -149,8 +160,10 @@ void write_rows(const Copy &k, const TensorMap &t)
         if (r.inside && in.to > in.from) {
             char *const p = r.global + in.from;
             const uint32_t n = in.to - in.from;
-            if (k.op == Reduce::NONE) memcpy(p, src + in.from, n);
-            else reduce_bytes(p, src + in.from, n, k.op, reduce_type(t));
+            if (k.op == Reduce::NONE)
+                memcpy(p, src + in.from, n);
+            else
+                reduce_bytes(p, src + in.from, n, k.op, reduce_type(t));
             if (race_on) race_async_access(k.tag, p, n, true, k.op != Reduce::NONE);
         }
         src += row;
@@ -166,9 +179,10 @@ void check_smem(Block *b, uint32_t addr, const TensorMap &t, const char *what)
 Copy new_copy(Copy::Kind kind, const void *map, const int *c, int rank)
 {
     const TensorMap &t = map_of(map);
-    if (t.rank != rank) die("TMA: a %d-dimensional instruction with a map of rank %d", rank, t.rank);
-    if (reinterpret_cast<uintptr_t>(map) % 64 != 0) die("TMA: the map at %p is not 64-byte aligned",
-                                                        map);
+    if (t.rank != rank)
+        die("TMA: a %d-dimensional instruction with a map of rank %d", rank, t.rank);
+    if (reinterpret_cast<uintptr_t>(map) % 64 != 0)
+        die("TMA: the map at %p is not 64-byte aligned", map);
     Copy k;
     k.kind = kind;
     k.map = map;

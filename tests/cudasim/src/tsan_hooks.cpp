@@ -51,13 +51,9 @@ extern "C" void __tsan_init()
     cudasim::race_on = true;
 }
 
-extern "C" void __tsan_func_entry(void *)
-{
-}
+extern "C" void __tsan_func_entry(void *) {}
 
-extern "C" void __tsan_func_exit()
-{
-}
+extern "C" void __tsan_func_exit() {}
 
 extern "C" void __tsan_read_range(void *p, unsigned long n)
 {
@@ -69,6 +65,4 @@ extern "C" void __tsan_write_range(void *p, unsigned long n)
     cudasim::hook(p, n, true, __builtin_return_address(0));
 }
 
-extern "C" void __tsan_vptr_update(void **, void *)
-{
-}
+extern "C" void __tsan_vptr_update(void **, void *) {}

@@ -56,8 +56,8 @@ WgGroup &group(unsigned *thread)
 {
     Block *const b = m.block;
     const unsigned g = m.fiber->warp / 4;
-    if ((g + 1) * GROUP_THREADS > b->threads) die("wgmma: warp %u is not in a full warpgroup",
-                                                  m.fiber->warp);
+    if ((g + 1) * GROUP_THREADS > b->threads)
+        die("wgmma: warp %u is not in a full warpgroup", m.fiber->warp);
     if (b->wg[g] == nullptr) {
         b->wg[g] = std::make_shared<WgGroup>();
         b->wg[g]->first_thread = g * GROUP_THREADS;
@@ -197,8 +197,10 @@ void execute(WgGroup &g, WgOp &w)
     const int k = 32 / num_bytes(op.ta);
     Accumulator &acc = *g.acc[w.acc];
     if (race_on) w.tag = race_async_begin_met(m.block, w.warp_clock, 4, &g, w.pc);
-    if (w.a.empty()) fetch(a, k, false, op.desc_a, 64, k, op.ta, op.trans_a, w, "wgmma A");
-    else gather_a(a, k, w);
+    if (w.a.empty())
+        fetch(a, k, false, op.desc_a, 64, k, op.ta, op.trans_a, w, "wgmma A");
+    else
+        gather_a(a, k, w);
     fetch(b, acc.ld, true, op.desc_b, op.n, k, op.tb, op.trans_b, w, "wgmma B");
     if (op.neg_a) negate(a, 64 * k);
     if (op.neg_b) negate(b, acc.ld * k);
@@ -324,8 +326,9 @@ void wgmma(uint32_t *d, const Wgmma &op)
     const int n = registers(op);
     if (a.n != op.n || a.f16 != op.f16_acc) die("wgmma: threads of a warpgroup disagree on n");
     if (op.scale_d) {
-        if (a.last[t] > g.done) die("wgmma: accumulator registers were written while a wgmma on "
-                                    "them is in flight");
+        if (a.last[t] > g.done)
+            die("wgmma: accumulator registers were written while a wgmma on "
+                "them is in flight");
         for (int i = 0; i < n; ++i) {
             if (wgmma_is_tag(d[i]) && in_flight(d[i])) {
                 die("wgmma: register %d of d belongs to an accumulator that is in flight, and not "
@@ -389,7 +392,8 @@ void wgmma_wait(int groups)
     run_until(g, target);
     if (g.done < target) {
         g.blocked_on[t] = target;
-        wait_here("wgmma.wait_group (other warps have not issued)", 0, static_cast<uint32_t>(groups));
+        wait_here("wgmma.wait_group (other warps have not issued)", 0,
+                  static_cast<uint32_t>(groups));
     }
     if (race_on) {
         for (uint64_t i = g.waited[t]; i < target; ++i) race_async_join(m.fiber, g.tags[i]);

@@ -23,9 +23,9 @@ struct Accumulator {
 // One instruction; it can run when all 128 threads have issued it.
 struct WgOp {
     Wgmma op = {};
-    uint32_t acc = 0;            // slot of the accumulator
+    uint32_t acc = 0; // slot of the accumulator
     int have = 0;
-    std::vector<uint32_t> a;     // 4 registers a thread when A is in registers
+    std::vector<uint32_t> a; // 4 registers a thread when A is in registers
     RaceTag tag;
     ClockRef warp_clock[4];
     const void *pc = nullptr;
@@ -33,15 +33,15 @@ struct WgOp {
 
 struct WgGroup {
     unsigned first_thread = 0;
-    uint64_t done = 0;           // instructions that have run
-    std::deque<WgOp> queue;      // instructions done, done + 1, ...
+    uint64_t done = 0;      // instructions that have run
+    std::deque<WgOp> queue; // instructions done, done + 1, ...
     uint64_t issued[GROUP_THREADS] = {};
     uint64_t waited[GROUP_THREADS] = {};     // instructions each thread has waited for
     uint64_t blocked_on[GROUP_THREADS] = {}; // 0: not blocked
     bool fenced[GROUP_THREADS] = {};
     std::deque<uint64_t> commits[GROUP_THREADS]; // instructions issued at each commit
     std::vector<std::unique_ptr<Accumulator>> acc;
-    std::vector<RaceTag> tags;   // of the instructions that have run, for joins
+    std::vector<RaceTag> tags; // of the instructions that have run, for joins
 };
 
 void wgmma_block_end(Block *b);

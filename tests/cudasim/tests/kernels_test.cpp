@@ -1,4 +1,8 @@
-// plain C++ test: host references against the k_* launchers. The same file links with nvcc-built objects and libcudart.
+// kernels_test.cpp -- host references against the k_* launchers of the kernels here.
+//
+// The same file links with nvcc-built objects and libcudart.
+//
+// SPDX-License-Identifier: MIT
 #include <cuda_runtime_api.h>
 #include <chrono>
 #include <cmath>
