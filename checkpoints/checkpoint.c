@@ -22,14 +22,13 @@
 
 static const char tmp_prefix[] = ".tmp-";
 
-// RUN/checkpoints/.tmp-WORDstep-N
-static Status tmp_path(char out[PATH_CAP], const char *run_dir, const char *word, int64_t step,
-                       Err *err)
+// RUN/checkpoints/.tmp-step-N
+static Status tmp_path(char out[PATH_CAP], const char *run_dir, int64_t step, Err *err)
 {
     char dir[PATH_CAP], name[STEPS_NAME_CAP], tmp[STEPS_NAME_CAP + 16];
     TRY(steps_dir(dir, run_dir, err));
     steps_name(name, step);
-    snprintf(tmp, sizeof tmp, "%s%s%s", tmp_prefix, word, name);
+    snprintf(tmp, sizeof tmp, "%s%s", tmp_prefix, name);
     return path_join(out, dir, tmp, err);
 }
 
@@ -74,15 +73,11 @@ static Status fill_folder(const CkptSave *s, const char *dir, Manifest *m, Err *
     return manifest_write(m, dir, err);
 }
 
-// A step that is no longer wanted. It stops being a step at once; its bytes go after that.
 static Status drop_step(const char *run_dir, int64_t step, Err *err)
 {
-    char from[PATH_CAP], to[PATH_CAP];
-    TRY(steps_path(from, run_dir, step, err));
-    TRY(tmp_path(to, run_dir, "old-", step, err));
-    TRY(file_remove_tree(to, err));
-    TRY(file_rename(from, to, err));
-    return file_remove_tree(to, err);
+    char name[STEPS_NAME_CAP];
+    steps_name(name, step);
+    return steps_drop(run_dir, name, err);
 }
 
 // Is the folder still the one whose lock is held? It may be moved away, and another run take its
@@ -106,7 +101,7 @@ static Status publish(const CkptSave *s, const char *tmp, const char *final, Err
 static Status write_step(const CkptSave *s, const char *final, Err *err)
 {
     char tmp[PATH_CAP];
-    TRY(tmp_path(tmp, s->run_dir, "", s->step, err));
+    TRY(tmp_path(tmp, s->run_dir, s->step, err));
     Manifest *m = mem_calloc(1, sizeof *m);
     if (!m) return mem_err(err, sizeof *m, "a manifest");
     Status e = file_remove_tree(tmp, err);
@@ -169,14 +164,12 @@ Status ckpt_save(const CkptSave *s, Err *err)
     return prune(s, err);
 }
 
-static Status verify(const char *step_dir, bool full, const OnProgress *on, Err *err)
+Status ckpt_verify_on(const char *step_dir, bool full, const OnProgress *on, Err *err)
 {
     Manifest *m = mem_calloc(1, sizeof *m);
     if (!m) return mem_err(err, sizeof *m, "a manifest");
     Status s = manifest_read(m, step_dir, err);
-    if (s == ERR_NONE)
-        s = full ? manifest_check_on(m, step_dir, on, err)
-                 : manifest_check(m, step_dir, false, err);
+    if (s == ERR_NONE) s = manifest_check(m, step_dir, full, on, err);
     const char *const needed[] = {"config.json", "model.safetensors"};
     for (size_t i = 0; i < LT_COUNT(needed) && s == ERR_NONE; i++)
         if (!manifest_has(m, needed[i]))
@@ -187,12 +180,7 @@ static Status verify(const char *step_dir, bool full, const OnProgress *on, Err 
 
 Status ckpt_verify(const char *step_dir, bool full, Err *err)
 {
-    return verify(step_dir, full, NULL, err);
-}
-
-Status ckpt_verify_on(const char *step_dir, const OnProgress *on, Err *err)
-{
-    return verify(step_dir, true, on, err);
+    return ckpt_verify_on(step_dir, full, NULL, err);
 }
 
 Status ckpt_prepare(const char *run_dir, Err *err)

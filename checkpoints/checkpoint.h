@@ -62,8 +62,9 @@ LT_MUST_CHECK Status ckpt_newest(const char *run_dir, char out_dir[PATH_CAP], in
 // Is every file of MANIFEST there, of its size, and (full) of its checksum? ERR_FORMAT names the
 // file.
 LT_MUST_CHECK Status ckpt_verify(const char *step_dir, bool full, Err *err);
-// The same, full; `on` hears how many bytes were read, and of how many.
-LT_MUST_CHECK Status ckpt_verify_on(const char *step_dir, const OnProgress *on, Err *err);
+// The same; `on` hears for how many bytes checksums were computed, and of how many.
+LT_MUST_CHECK Status ckpt_verify_on(const char *step_dir, bool full, const OnProgress *on,
+                                    Err *err);
 
 // trainer.json (appended to *json) and trainer.safetensors: every tensor of `t` must be there with
 // that dtype and shape.

@@ -35,18 +35,6 @@ static Status set_aside(const char *run_dir, int64_t step, Err *err)
     return file_rename(from, to, err);
 }
 
-// It is renamed first, so that a kill leaves no aside step by half.
-static Status remove_aside(const char *dir, const char *name, Err *err)
-{
-    char from[PATH_CAP], to[PATH_CAP], tmp[STEPS_NAME_CAP + 32];
-    snprintf(tmp, sizeof tmp, ".tmp-old-%s", name);
-    TRY(path_join(from, dir, name, err));
-    TRY(path_join(to, dir, tmp, err));
-    TRY(file_remove_tree(to, err));
-    TRY(file_rename(from, to, err));
-    return file_remove_tree(to, err);
-}
-
 // Of the steps given up now (those behind `step`), the newest `keep` and the best stay; of those
 // given up before, none.
 static Status prune_asides(const char *run_dir, const Steps *now, int64_t step, int64_t best,
@@ -65,7 +53,7 @@ static Status prune_asides(const char *run_dir, const Steps *now, int64_t step, 
         bool stays = false;
         for (int k = now->n - 1; k >= 0 && now->step[k] > step; k--)
             stays |= number == now->step[k] && (now->n - k <= keep || number == best);
-        if (!stays) s = remove_aside(dir, l.name[i], err);
+        if (!stays) s = steps_drop(run_dir, l.name[i], err);
     }
     file_list_free(&l);
     return s;

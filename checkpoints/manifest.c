@@ -162,7 +162,7 @@ static Status check_crc(const ManifestLine *l, const char *dir, Heard *h, Err *e
     return ERR_NONE;
 }
 
-static Status check(const Manifest *m, const char *dir, bool full, const OnProgress *on, Err *err)
+Status manifest_check(const Manifest *m, const char *dir, bool full, const OnProgress *on, Err *err)
 {
     // Sizes first: they cost nothing and find most damage.
     char path[PATH_CAP];
@@ -170,16 +170,6 @@ static Status check(const Manifest *m, const char *dir, bool full, const OnProgr
     for (int i = 0; i < m->n; i++) TRY(check_size(&m->line[i], dir, path, err));
     for (int i = 0; i < m->n && full; i++) TRY(check_crc(&m->line[i], dir, &h, err));
     return ERR_NONE;
-}
-
-Status manifest_check(const Manifest *m, const char *dir, bool full, Err *err)
-{
-    return check(m, dir, full, NULL, err);
-}
-
-Status manifest_check_on(const Manifest *m, const char *dir, const OnProgress *on, Err *err)
-{
-    return check(m, dir, true, on, err);
 }
 
 uint64_t manifest_bytes(const Manifest *m)

@@ -33,11 +33,10 @@ LT_MUST_CHECK Status manifest_add(Manifest *m, const char *name, uint32_t crc, u
                                   Err *err);
 LT_MUST_CHECK Status manifest_write(const Manifest *m, const char *dir, Err *err); // dir/MANIFEST
 LT_MUST_CHECK Status manifest_read(Manifest *m, const char *dir, Err *err);
-// Is every line true? full: checksums too, else sizes alone. ERR_FORMAT names the file.
-LT_MUST_CHECK Status manifest_check(const Manifest *m, const char *dir, bool full, Err *err);
-// The same, full; `on` hears the bytes whose checksums were computed, and how many there will be.
-LT_MUST_CHECK Status manifest_check_on(const Manifest *m, const char *dir, const OnProgress *on,
-                                       Err *err);
+// Is every line true? full: checksums too, else sizes alone. ERR_FORMAT names the file. `on` (or
+// NULL) hears the bytes whose checksums were computed, and how many there will be.
+LT_MUST_CHECK Status manifest_check(const Manifest *m, const char *dir, bool full,
+                                    const OnProgress *on, Err *err);
 // Sum of the sizes.
 uint64_t manifest_bytes(const Manifest *m);
 // Is there a file of that name in it?

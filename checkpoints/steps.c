@@ -114,3 +114,15 @@ Status steps_set_best(const char *run_dir, int64_t step, Err *err)
     const int n = snprintf(line, sizeof line, "%s\n", name);
     return file_replace(path, line, (size_t)n, err);
 }
+
+Status steps_drop(const char *run_dir, const char *name, Err *err)
+{
+    char dir[PATH_CAP], from[PATH_CAP], to[PATH_CAP], tmp[STEPS_NAME_CAP + 32];
+    TRY(steps_dir(dir, run_dir, err));
+    snprintf(tmp, sizeof tmp, ".tmp-old-%s", name);
+    TRY(path_join(from, dir, name, err));
+    TRY(path_join(to, dir, tmp, err));
+    TRY(file_remove_tree(to, err));
+    TRY(file_rename(from, to, err));
+    return file_remove_tree(to, err);
+}

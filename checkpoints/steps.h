@@ -26,4 +26,7 @@ void steps_free(Steps *s);
 // What `best` names; -1 when it is absent. A line that names no step is ERR_FORMAT.
 LT_MUST_CHECK Status steps_best(const char *run_dir, int64_t *step, Err *err);
 LT_MUST_CHECK Status steps_set_best(const char *run_dir, int64_t step, Err *err);
+// Removes a folder of RUN/checkpoints (a step, or one that was set aside). It stops being one at
+// once, by the name .tmp-old-NAME; its bytes go after that.
+LT_MUST_CHECK Status steps_drop(const char *run_dir, const char *name, Err *err);
 LT_C_END

@@ -123,8 +123,7 @@ static Status put_manifest(const char *dir, Check *check, Err *first, Buf *out, 
         m[1].n = 1;
         m[1].line[0] = m->line[i];
         const OnProgress on = check_listener(check);
-        const Status one = check ? manifest_check_on(&m[1], dir, &on, &bad)
-                                 : manifest_check(&m[1], dir, false, &bad);
+        const Status one = manifest_check(&m[1], dir, check != NULL, &on, &bad);
         check_done(check, m->line[i].bytes);
         if (one != ERR_NONE && first->code == ERR_NONE) *first = bad;
         s = buf_printf(out, err, "  %08" PRIx32 " %12" PRIu64 "  %s%s%s\n", m->line[i].crc,
@@ -209,8 +208,7 @@ Status inspect_run(const char *dir, Check *check, Buf *out, Err *err)
         s = steps_path(step_dir, dir, all.step[i], err);
         if (s != ERR_NONE) break;
         const OnProgress on = check_listener(check);
-        const Status one =
-            check ? ckpt_verify_on(step_dir, &on, &bad) : ckpt_verify(step_dir, false, &bad);
+        const Status one = ckpt_verify_on(step_dir, check != NULL, &on, &bad);
         check_done(check, check ? step_bytes(dir, all.step[i]) : 0);
         if (one == ERR_NOMEM) { // says nothing about the step
             s = err_set(err, one, "%s", bad.text);
