@@ -41,9 +41,9 @@ static Status grow(WordCount *w, Err *err)
     Word *word = mem_realloc(w->word, (size_t)cap * sizeof *word);
     if (!word) return mem_err(err, (size_t)cap * sizeof *word, "a table of words");
     w->word = word;
-    w->cap = cap;
     uint64_t *slot = mem_alloc(slots * sizeof *slot);
     if (!slot) return mem_err(err, slots * sizeof *slot, "a table of words");
+    w->cap = cap; // both are there: until now it was the smaller table
     mem_free(w->slot);
     memset(slot, 0xFF, slots * sizeof *slot);
     w->slot = slot;
