@@ -51,7 +51,7 @@ void log_warn(const char *fmt, ...)
 void log_live(const char *text)
 {
     if (!log_is_terminal()) return;
-    printf("\r\033[K%.*s", log_columns() - 1, text);
+    printf("\r\033[K%.*s", log_columns(STDOUT_FILENO) - 1, text);
     fflush(stdout);
 }
 
@@ -66,9 +66,9 @@ bool log_is_terminal(void)
     return isatty(STDOUT_FILENO) == 1;
 }
 
-int log_columns(void)
+int log_columns(int fd)
 {
     struct winsize w;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0) return w.ws_col;
+    if (ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0) return w.ws_col;
     return 80;
 }

@@ -14,5 +14,5 @@ void log_warn(const char *fmt, ...) LT_PRINTF(1, 2); // "lathe: warning: ..." on
 void log_live(const char *text);                     // replaces the live line (terminal only)
 void log_live_end(void);                             // the next output starts on a new line
 bool log_is_terminal(void);                          // is stdout one?
-int log_columns(void);                               // its width now, 80 when unknown
+int log_columns(int fd); // width of the terminal behind fd, now: it may be resized; 80 when unknown
 LT_C_END

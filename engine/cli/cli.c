@@ -190,6 +190,11 @@ static Status page_main(int argc, char **argv, Buf *page, Err *err)
     return asks_for_help(argc - 2, argv + 2) ? print_help(c, page, err) : ERR_NONE;
 }
 
+int cli_threads(const Options *o)
+{
+    return o->threads > 0 ? (int)o->threads : thread_cpus();
+}
+
 int cli_main(int argc, char **argv)
 {
     Err err;

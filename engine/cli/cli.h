@@ -8,6 +8,7 @@
 
 LT_C_BEGIN
 int cli_main(int argc, char **argv); // returns the exit code
+int cli_threads(const Options *o);   // as the option says, or one for each CPU
 
 // One a subcommand; o is parsed and valid.
 LT_MUST_CHECK Status cmd_tokenizer(const Options *o, Err *err); // args[0]: train, encode, decode

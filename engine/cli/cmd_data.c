@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: MIT
 #include "engine/base/buf.h"
 #include "engine/base/log.h"
-#include "engine/base/thread.h"
 #include "engine/cli/cli.h"
 #include "engine/data/build.h"
 #include "engine/data/text_source.h"
@@ -65,7 +64,7 @@ Status cmd_data(const Options *o, Err *err)
                      .val_fraction = o->val_fraction,
                      .shard_tokens = o->shard_tokens,
                      .allow_special = o->allow_special,
-                     .threads = o->threads > 0 ? (int)o->threads : thread_cpus()};
+                     .threads = cli_threads(o)};
     Tokenizer *t;
     TRY(tokenizer_load(&t, o->tokenizer, o->pattern[0] ? o->pattern : NULL, err));
     DataBuilt built;

@@ -10,7 +10,6 @@
 // SPDX-License-Identifier: MIT
 #include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/base/thread.h"
 #include "engine/cli/cli.h"
 #include "engine/data/text_source.h"
 #include "engine/report/progress.h"
@@ -67,11 +66,6 @@ static Status feed(TokenizerTrainer *r, const char *input, Progress *p, uint64_t
     return s;
 }
 
-static int thread_count(const Options *o)
-{
-    return o->threads > 0 ? (int)o->threads : thread_cpus();
-}
-
 // Data and models name a tokenizer by its ids: one that exists is not replaced.
 static Status refuse_existing(const char *dir, Err *err)
 {
@@ -94,7 +88,7 @@ static Status train(const Options *o, Err *err)
 
     const TokenizerTrain how = {.type = o->type,
                                 .vocab_size = vocab_size,
-                                .threads = thread_count(o),
+                                .threads = cli_threads(o),
                                 .pattern = o->pattern};
     TokenizerTrainer *r = NULL;
     Tokenizer *t = NULL;
@@ -149,7 +143,7 @@ static Status encode_one(const Tokenizer *t, const Options *o, const char *path,
     for (size_t at = 0; s == ERR_NONE && at < text.len;) {
         const size_t to = tokenizer_cut(t, text.data, text.len, at + RANGE, o->allow_special);
         ids.n = 0;
-        s = tokenizer_encode_range(t, text.data, at, to, o->allow_special, thread_count(o), &ids,
+        s = tokenizer_encode_range(t, text.data, at, to, o->allow_special, cli_threads(o), &ids,
                                    err);
         if (s == ERR_NONE) s = write_ids(&ids, at == 0, &line, err);
         at = to;

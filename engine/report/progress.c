@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 static const double PROGRESS_REDRAW = 0.1; // seconds
@@ -138,14 +137,6 @@ void progress_work_text(const Progress *p, double done, double total, double sec
     add(out, cap, " | %s left", text);
 }
 
-// Of the terminal behind stderr, now: it may have been resized.
-static int columns(void)
-{
-    struct winsize w;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0) return w.ws_col;
-    return 80;
-}
-
 void progress_begin(Progress *p, const char *label, const char *unit, double after)
 {
     const double now = clock_seconds();
@@ -164,7 +155,7 @@ void progress_at(Progress *p, double done, double total)
     if (now - p->start < p->after || now - p->drawn < PROGRESS_REDRAW) return;
     char text[256];
     progress_work_text(p, done, total, now - p->start, text, sizeof text);
-    fprintf(stderr, "\r\033[K%.*s", columns() - 1, text);
+    fprintf(stderr, "\r\033[K%.*s", log_columns(STDERR_FILENO) - 1, text);
     fflush(stderr);
     p->drawn = now;
     p->shown = true;
