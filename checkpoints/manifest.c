@@ -123,18 +123,6 @@ Status manifest_read(Manifest *m, const char *dir, Err *err)
     return s;
 }
 
-typedef struct Heard { // what a file's own progress means for the folder's
-    const OnProgress *on;
-    double before, total;
-} Heard;
-
-static void hear(void *arg, double done, double total)
-{
-    const Heard *h = arg;
-    (void)total; // of this file
-    on_progress(h->on, h->before + done, h->total);
-}
-
 static Status check_size(const ManifestLine *l, const char *dir, char path[PATH_CAP], Err *err)
 {
     uint64_t bytes = 0;
@@ -147,18 +135,18 @@ static Status check_size(const ManifestLine *l, const char *dir, char path[PATH_
     return ERR_NONE;
 }
 
-static Status check_crc(const ManifestLine *l, const char *dir, Heard *h, Err *err)
+static Status check_crc(const ManifestLine *l, const char *dir, OnPart *part, Err *err)
 {
     char path[PATH_CAP];
     uint64_t bytes = 0;
     uint32_t crc = 0;
-    const OnProgress on = {.at = hear, .arg = h};
+    const OnProgress on = on_part(part);
     TRY(check_size(l, dir, path, err));
     TRY(file_crc_on(path, &on, &crc, &bytes, err));
     if (crc != l->crc || bytes != l->bytes)
         return err_set(err, ERR_FORMAT, "%s has CRC-32 %08" PRIx32 ", MANIFEST says %08" PRIx32,
                        path, crc, l->crc);
-    h->before += (double)bytes;
+    on_part_done(part, (double)bytes);
     return ERR_NONE;
 }
 
@@ -166,9 +154,9 @@ Status manifest_check(const Manifest *m, const char *dir, bool full, const OnPro
 {
     // Sizes first: they cost nothing and find most damage.
     char path[PATH_CAP];
-    Heard h = {.on = on, .total = (double)manifest_bytes(m)};
+    OnPart part = {.on = on ? *on : (OnProgress){0}, .total = (double)manifest_bytes(m)};
     for (int i = 0; i < m->n; i++) TRY(check_size(&m->line[i], dir, path, err));
-    for (int i = 0; i < m->n && full; i++) TRY(check_crc(&m->line[i], dir, &h, err));
+    for (int i = 0; i < m->n && full; i++) TRY(check_crc(&m->line[i], dir, &part, err));
     return ERR_NONE;
 }
 

@@ -4,6 +4,7 @@
 #include "checkpoints/checkpoint.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/inspect.h"
+#include "engine/report/progress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,24 +41,7 @@ static bool has_shards(const char *dir)
     return yes;
 }
 
-static void hear(void *arg, double done, double total)
-{
-    Check *c = arg;
-    (void)total; // of one file or folder; c->total is of all
-    progress_at(&c->progress, c->before + done, c->total);
-}
-
-OnProgress check_listener(Check *c)
-{
-    return c ? (OnProgress){.at = hear, .arg = c} : (OnProgress){0};
-}
-
-void check_done(Check *c, uint64_t bytes)
-{
-    if (c) c->before += (double)bytes;
-}
-
-static Status inspect_folder(const char *dir, const char *which, Check *check, Buf *out, Err *err)
+static Status inspect_folder(const char *dir, const char *which, OnPart *check, Buf *out, Err *err)
 {
     if (has(dir, "checkpoints")) {
         if (!*which) return inspect_run(dir, check, out, err);
@@ -97,8 +81,10 @@ Status cmd_inspect(const Options *o, Err *err)
     const char *path = o->args[0];
     Buf out = {0};
     Status s;
-    Check checksums = {0}, *check = o->verify ? &checksums : NULL;
-    progress_begin(&checksums.progress, "checking", NULL, o->progress_after);
+    Progress progress;
+    progress_begin(&progress, "checking", NULL, o->progress_after);
+    OnPart checksums = {.on = progress_listener(&progress)};
+    OnPart *const check = o->verify ? &checksums : NULL;
     if (!file_exists(path))
         s = err_set(err, ERR_IO, "%s: no such file or folder", path);
     else if (file_is_dir(path))
@@ -107,7 +93,7 @@ Status cmd_inspect(const Options *o, Err *err)
         s = err_set(err, ERR_USAGE, "%s: --which is for run folders", path);
     else
         s = inspect_file(path, &out, err);
-    progress_end(&checksums.progress);
+    progress_end(&progress);
     // What was learned is shown even when something is wrong.
     if (out.len) err_plain(out.data);
     if (out.len && fwrite(out.data, 1, out.len, stdout) != out.len && s == ERR_NONE)

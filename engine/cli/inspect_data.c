@@ -78,7 +78,7 @@ Status inspect_shard(const char *path, Buf *out, Err *err)
 }
 
 // One file of a data folder against its entry. Damage goes to *first, once.
-static Status put_meta_file(const char *dir, const MetaFile *f, Check *check, Buf *out, Err *first,
+static Status put_meta_file(const char *dir, const MetaFile *f, OnPart *check, Buf *out, Err *first,
                             Err *err)
 {
     char path[PATH_CAP];
@@ -87,7 +87,7 @@ static Status put_meta_file(const char *dir, const MetaFile *f, Check *check, Bu
     Err bad = {0};
     if (!f->name[0]) return ERR_NONE;
     TRY(path_join(path, dir, f->name, err));
-    const OnProgress on = check_listener(check);
+    const OnProgress on = on_part(check);
     Status s = check ? file_crc_on(path, &on, &crc, &bytes, &bad) : file_size(path, &bytes, &bad);
     if (s == ERR_NONE && bytes != f->bytes)
         s = err_set(&bad, ERR_FORMAT, "%s has %" PRIu64 " bytes, %s says %" PRIu64, path, bytes,
@@ -96,12 +96,12 @@ static Status put_meta_file(const char *dir, const MetaFile *f, Check *check, Bu
         s = err_set(&bad, ERR_FORMAT, "%s has CRC-32 %08" PRIx32 ", %s says %08" PRIx32, path, crc,
                     META_FILE, f->crc);
     if (s != ERR_NONE && first->code == ERR_NONE) *first = bad;
-    check_done(check, f->bytes);
+    on_part_done(check, (double)f->bytes);
     return buf_printf(out, err, "    %08" PRIx32 " %12" PRIu64 "  %s%s%s\n", f->crc, f->bytes,
                       f->name, s == ERR_NONE ? "" : "  DAMAGED: ", bad.text);
 }
 
-static Status put_split(const char *dir, const char *name, const MetaSplit *m, Check *check,
+static Status put_split(const char *dir, const char *name, const MetaSplit *m, OnPart *check,
                         Buf *out, Err *first, Err *err)
 {
     TRY(buf_printf(out, err,
@@ -126,7 +126,7 @@ static const char *end_token(int32_t id, char out[16])
     return out;
 }
 
-static Status put_meta(const char *dir, const DataMeta *m, Check *check, Buf *out, Err *err)
+static Status put_meta(const char *dir, const DataMeta *m, OnPart *check, Buf *out, Err *err)
 {
     Err first = {0};
     TRY(buf_printf(out, err, "%s: data folder\n", dir));
@@ -158,7 +158,7 @@ static double bytes_of(const DataMeta *m)
     return sum;
 }
 
-Status inspect_data(const char *dir, Check *check, Buf *out, Err *err)
+Status inspect_data(const char *dir, OnPart *check, Buf *out, Err *err)
 {
     DataMeta m = {0};
     TRY(data_meta_read(&m, dir, err));

@@ -112,7 +112,7 @@ static Status put_weights(const char *dir, Buf *out, Err *err)
 }
 
 // The lines of MANIFEST, each with its own verdict. *first: of the first that is not true.
-static Status put_manifest(const char *dir, Check *check, Err *first, Buf *out, Err *err)
+static Status put_manifest(const char *dir, OnPart *check, Err *first, Buf *out, Err *err)
 {
     Manifest *m = mem_calloc(2, sizeof *m);
     if (!m) return mem_err(err, 2 * sizeof *m, "a manifest");
@@ -122,9 +122,9 @@ static Status put_manifest(const char *dir, Check *check, Err *first, Buf *out, 
         Err bad = {0};
         m[1].n = 1;
         m[1].line[0] = m->line[i];
-        const OnProgress on = check_listener(check);
+        const OnProgress on = on_part(check);
         const Status one = manifest_check(&m[1], dir, check != NULL, &on, &bad);
-        check_done(check, m->line[i].bytes);
+        on_part_done(check, (double)m->line[i].bytes);
         if (one != ERR_NONE && first->code == ERR_NONE) *first = bad;
         s = buf_printf(out, err, "  %08" PRIx32 " %12" PRIu64 "  %s%s%s\n", m->line[i].crc,
                        m->line[i].bytes, m->line[i].name,
@@ -134,7 +134,7 @@ static Status put_manifest(const char *dir, Check *check, Err *first, Buf *out, 
     return s;
 }
 
-static Status inspect_step(const char *dir, Check *check, Buf *out, Err *err)
+static Status inspect_step(const char *dir, OnPart *check, Buf *out, Err *err)
 {
     Err first = {0};
     TRY(buf_printf(out, err, "%s: checkpoint%s\n", dir,
@@ -161,7 +161,7 @@ static Status inspect_step(const char *dir, Check *check, Buf *out, Err *err)
     return s;
 }
 
-Status inspect_model(const char *dir, Check *check, Buf *out, Err *err)
+Status inspect_model(const char *dir, OnPart *check, Buf *out, Err *err)
 {
     char manifest[PATH_CAP];
     TRY(path_join(manifest, dir, "MANIFEST", err));
@@ -184,7 +184,7 @@ static uint64_t step_bytes(const char *run_dir, int64_t step)
     return n;
 }
 
-Status inspect_run(const char *dir, Check *check, Buf *out, Err *err)
+Status inspect_run(const char *dir, OnPart *check, Buf *out, Err *err)
 {
     Steps all;
     int64_t best = -1;
@@ -207,9 +207,9 @@ Status inspect_run(const char *dir, Check *check, Buf *out, Err *err)
         steps_name(name, all.step[i]);
         s = steps_path(step_dir, dir, all.step[i], err);
         if (s != ERR_NONE) break;
-        const OnProgress on = check_listener(check);
+        const OnProgress on = on_part(check);
         const Status one = ckpt_verify_on(step_dir, check != NULL, &on, &bad);
-        check_done(check, check ? step_bytes(dir, all.step[i]) : 0);
+        if (check) on_part_done(check, (double)step_bytes(dir, all.step[i]));
         if (one == ERR_NOMEM) { // says nothing about the step
             s = err_set(err, one, "%s", bad.text);
             break;
