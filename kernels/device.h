@@ -1,7 +1,9 @@
 // device.h -- where tensors live: memory, copies, and the end of asynchronous work.
 //
 // The CPU device does everything at once and device_sync returns immediately. A GPU device queues
-// copies and kernels in order on one stream; errors of queued work come out of device_sync.
+// copies and kernels in order on one stream; errors of queued work come out of device_sync and
+// device_download. When device_upload returns, the host may change what it gave; when
+// device_download returns, the bytes are there.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -10,6 +12,7 @@
 #include "engine/base/err.h"
 
 typedef struct Device Device;
+typedef struct DeviceState DeviceState; // of the implementation
 
 typedef struct DeviceVtable {
     Status (*alloc)(Device *d, size_t bytes, void **out, Err *err); // zero filled, 128-byte aligned
@@ -25,7 +28,8 @@ struct Device {
     const DeviceVtable *v;
     bool is_host; // its memory can be read and written by plain loads and stores
     int index;    // cuda:index
-    int threads;  // worker threads of the CPU device
+    int threads;  // worker threads of the CPU device, and of what the host does for another one
+    DeviceState *state; // of the implementation, shared by copies of this struct; NULL: none
     char name[128];
 };
 

@@ -302,6 +302,7 @@ Status cmd_bench(const Options *o, Err *err)
     if (!b) return mem_err(err, sizeof *b, "the benchmark");
     const Status s = bench_run(b, o, err);
     memory_free(b);
+    backend_close(&b->back);
     json_decref(b->rows);
     mem_free(b);
     return s;

@@ -167,8 +167,9 @@ Status cmd_eval(const Options *o, Err *err)
     Backend b;
     Loaded m;
     TRY(backend_of_options(&b, o, err));
-    TRY(loaded_open(&m, o->model, o->which, o->precision, &b.device, err));
-    const Status st = run(o, &m, &b, err);
+    Status st = loaded_open(&m, o->model, o->which, o->precision, &b.device, err);
+    if (st == ERR_NONE) st = run(o, &m, &b, err);
     loaded_close(&m);
+    backend_close(&b);
     return st;
 }

@@ -92,10 +92,11 @@ Status cmd_generate(const Options *o, Err *err)
     Loaded m;
     Tokenizer *t = NULL;
     TRY(backend_of_options(&b, o, err));
-    TRY(loaded_open(&m, o->model, o->which, o->precision, &b.device, err));
-    Status st = model_tokenizer(&t, o, &m, err);
+    Status st = loaded_open(&m, o->model, o->which, o->precision, &b.device, err);
+    if (st == ERR_NONE) st = model_tokenizer(&t, o, &m, err);
     if (st == ERR_NONE) st = generate(o, &m, &b, t, err);
     tokenizer_close(t);
     loaded_close(&m);
+    backend_close(&b);
     return st;
 }

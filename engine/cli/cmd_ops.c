@@ -91,6 +91,7 @@ Status cmd_ops(const Options *o, Err *err)
     OpTable *t = mem_calloc(1, sizeof *t);
     if (!t) return mem_err(err, sizeof *t, "the op table");
     const Status s = print_ops(o, t, err);
+    backend_close(&t->back);
     mem_free(t);
     return s;
 }

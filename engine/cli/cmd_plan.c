@@ -33,25 +33,26 @@ static Status vocabulary(const Options *o, int64_t *out, Err *err)
     return ERR_NONE;
 }
 
-static Status plan_text(const Options *o, Buf *out, Err *err)
+static Status plan_text(const Options *o, Backend *b, Buf *out, Err *err)
 {
-    Backend b;
-    TRY(backend_open(&b, "auto", "auto", 0, err));
     int64_t vocab = 0;
     TRY(vocabulary(o, &vocab, err));
     ModelConfig c;
     TrainSetup s;
     TrainPlan p;
     TRY(train_setup_model(&c, o, vocab, err));
-    TRY(train_setup(&s, &c, o, &b.device, 1, err));
-    TRY(train_plan(&p, &s, &b.ops, &b.device, err));
+    TRY(train_setup(&s, &c, o, &b->device, 1, err));
+    TRY(train_plan(&p, &s, &b->ops, &b->device, err));
     return o->json ? train_setup_json(&s, &p, out, err) : train_setup_text(&s, &p, out, err);
 }
 
 Status cmd_plan(const Options *o, Err *err)
 {
     Buf out = {0};
-    const Status st = plan_text(o, &out, err);
+    Backend b;
+    TRY(backend_open(&b, "auto", "auto", 0, err));
+    const Status st = plan_text(o, &b, &out, err);
+    backend_close(&b);
     if (st == ERR_NONE) fputs(out.data, stdout);
     buf_free(&out);
     return st;

@@ -412,6 +412,7 @@ void run_close(Run *r)
 {
     run_saver_close(&r->saver);
     trainer_close(&r->trainer);
+    backend_close(&r->backend);
     stream_close(r->train);
     stream_close(r->val);
     metrics_close(&r->metrics);
