@@ -139,8 +139,9 @@ def short_names(symbols):
 
 
 def short_name(demangled):
-    """'void (anonymous namespace)::f<(int)3, true>(float*)' -> 'f<3,true>'"""
+    """'void (anonymous namespace)::f<(int)3, true>(float*)' -> 'f<3,true>', without namespaces."""
     name = demangled.replace("(anonymous namespace)::", "")
+    name = re.sub(r"\b[A-Za-z_]\w*::", "", name)
     name = re.sub(r"\((?:int|long|unsigned int|unsigned|bool)\)(?=-?\w)", "", name)
     depth = 0
     for at, c in enumerate(name):  # up to the parameters
@@ -172,13 +173,20 @@ def read_text(text, path):
     return kernels
 
 
+def kernel_of(kernels, arch, symbol):
+    """By name alone where the tool does not say for which architecture: a file with one only."""
+    if arch:
+        return kernels.get((arch, symbol))
+    return next((k for (_, name), k in kernels.items() if name == symbol), None)
+
+
 def read_usage(kernels, path):
     arch = ""
     usage = re.compile(r"^arch = (\S+)|Function (\S+):\s*\n\s*REG:(\d+) STACK:(\d+) SHARED:(\d+)",
                        re.M)
     for m in usage.finditer(cuobjdump("-res-usage", path)):
         arch = m[1] or arch
-        kernel = kernels.get((arch, m[2])) or kernels.get(("", m[2]))
+        kernel = kernel_of(kernels, arch, m[2])
         if kernel:
             kernel.regs, kernel.stack, kernel.static_smem = int(m[3]), int(m[4]), int(m[5])
 
@@ -196,7 +204,7 @@ def read_threads(kernels, path):
             symbol = section[1]
         bounds = bool(wanted.search(line)) or (bounds and "Attribute" not in line)
         value = re.search(r"Value:\s*0x(\w+) 0x(\w+) 0x(\w+)", line)
-        kernel = kernels.get((arch, symbol)) or kernels.get(("", symbol))
+        kernel = kernel_of(kernels, arch, symbol)
         if bounds and value and kernel:
             x, y, z = (int(v, 16) for v in value.groups())
             kernel.threads, bounds = x * y * z, False

@@ -70,7 +70,7 @@ class Reading(unittest.TestCase):
     def test_names_are_those_of_the_source(self):
         for demangled, short in [
                 ("void (anonymous namespace)::f<(int)3, true>(float*, int)", "f<3,true>"),
-                ("void lathe::g<float, (bool)1>(lathe::Args<int>)", "lathe::g<float,1>"),
+                ("void lathe::g<float, (lathe::Kind)1>(lathe::Args<int>)", "g<float,(Kind)1>"),
                 ("h(Args)", "h"), ("void f<(int)-1>(void (*)(int))", "f<-1>")]:
             self.assertEqual(sass_read.short_name(demangled), short)
 
@@ -142,6 +142,15 @@ class Limits(unittest.TestCase):
         row = "kernel f\n wgmma\n issue_per_tc <= 0.04\n regs == 168\n copies_ratio <= 1.35\n"
         self.assertEqual(self.findings(row), [])
         self.assertEqual(self.findings("kernel g<*>\nkernel f*\n wgmma\n")[1:], [])
+
+    def test_words_of_an_enum_stand_in_names(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "limits"
+            path.write_text("enum Mask FULL CAUSAL\nkernel f<64, CAUSAL>\n")
+            limits = check_sass.Limits(path)
+        self.assertEqual(limits.name_of("f<64,(Mask)1>"), "f<64,CAUSAL>")
+        self.assertEqual(limits.name_of("f<(Mask)2,(Other)0>"), "f<(Mask)2,(Other)0>")
+        self.assertIsNotNone(limits.row_of("f<64,CAUSAL>"))
 
     def test_a_limit_that_is_passed_is_found(self):
         self.assertFinds("issue_per_tc is 0.039, not <= 0.03", "kernel f\n wgmma\n issue_per_tc <= 0.03\n")
