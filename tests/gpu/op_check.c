@@ -1,13 +1,14 @@
 // op_check.c -- the ops of a device against their references: tests/kernels/test_op_matrix.c as a
 // program of its own, for machines without cmocka and for looking at one op.
 //
-//     op_check [--first] [--once] [OP [IMPL [MIX [VARIANT...]]]]
+//     op_check [--first] [--once] [--most=N] [OP [IMPL [MIX [VARIANT...]]]]
 //
 // Every implementation of every backend (tests/kernels/backends*.c) is forced in turn and runs all
 // cases of the op harness that it serves, twice: the bits must be equal. One line an
 // implementation; exit code 1 when a case failed, 77 when there is no device, and 2 when nothing
 // matches the words.
 //   --first  stop at the first failure      --once  no second run
+//   --most   only cases of at most N bytes and FLOP together (smaller than 1e6: the small half)
 //   OP       an op's name, or all           MIX     f32, bf16, ... or all: element types
 //   IMPL     an implementation, or all      VARIANT numbers of shapes
 //
@@ -25,6 +26,7 @@ enum { MANY = 10 }; // failures to print for one implementation
 
 typedef struct Check {
     bool first, once;
+    double most; // bytes and FLOP of a case; 0: any
     const char *op, *impl, *mix;
     char **variants;
     int n_variants;
@@ -74,7 +76,8 @@ static bool one_case(Check *c, OpId op, int variant, const Mix *m, bool *wrong, 
 {
     Case want, naive, got;
     case_build(&got, op, variant, m, &c->forced.device);
-    const bool serves = case_impl(&got, &c->forced.ops) != NULL;
+    const bool wanted = c->most == 0 || case_cost(&got) <= c->most;
+    const bool serves = wanted && case_impl(&got, &c->forced.ops) != NULL;
     if (serves) {
         case_build(&want, op, variant, m, &c->host);
         case_build(&naive, op, variant, m, &c->host);
@@ -163,6 +166,8 @@ static void read_words(Check *c, int argc, char **argv)
             c->first = true;
         else if (strcmp(argv[i], "--once") == 0)
             c->once = true;
+        else if (strncmp(argv[i], "--most=", 7) == 0)
+            c->most = atof(argv[i] + 7);
         else if (n < (int)LT_COUNT(words))
             *words[n++] = argv[i];
         else {

@@ -64,36 +64,42 @@ static Status fenced_sync(Device *d, Err *err)
 
 void fenced_device_init(Device *d, int threads)
 {
-    static const DeviceVtable fenced = {.alloc    = fenced_alloc,
-                                        .free     = fenced_free,
-                                        .upload   = fenced_copy,
+    static const DeviceVtable fenced = {.alloc = fenced_alloc,
+                                        .free = fenced_free,
+                                        .upload = fenced_copy,
                                         .download = fenced_copy,
-                                        .sync     = fenced_sync};
+                                        .sync = fenced_sync};
     device_cpu_init(d, threads);
     d->v = &fenced;
 }
 
-void *tensor_host(const Tensor *t) { return t->host + t->at; }
-void *tensor_dev(const Tensor *t) { return t->block + t->at; }
+void *tensor_host(const Tensor *t)
+{
+    return t->host + t->at;
+}
+void *tensor_dev(const Tensor *t)
+{
+    return t->block + t->at;
+}
 
 static Tensor *add_tensor(Case *c, TensorRole role, const char *name, DType type, int64_t rows,
                           int64_t cols, int64_t ld)
 {
     ASSERT(c->n < CASE_TENSORS && ld >= cols, "%s", name);
-    Tensor      *t  = &c->t[c->n++];
+    Tensor *t = &c->t[c->n++];
     const size_t es = dtype_bytes(type);
     // Behind the last row there is no padding: the guard follows the last element.
     const size_t bytes = rows ? ((size_t)(rows - 1) * (size_t)ld + (size_t)cols) * es : 0;
     *t = (Tensor){.name = name, .role = role, .dtype = type, .rows = rows, .cols = cols, .ld = ld};
-    t->at          = GUARD + (size_t)c->skew * es;
-    t->tail        = c->device->v->alloc == fenced_alloc ? 0 : GUARD;
+    t->at = GUARD + (size_t)c->skew * es;
+    t->tail = c->device->v->alloc == fenced_alloc ? 0 : GUARD;
     t->block_bytes = t->at + bytes + t->tail;
-    t->host        = must_alloc(t->block_bytes);
-    t->result      = must_alloc(t->block_bytes);
+    t->host = must_alloc(t->block_bytes);
+    t->result = must_alloc(t->block_bytes);
     memset(t->host, GUARD_BYTE, t->block_bytes);
     memset(t->host + t->at, NAN_BYTE, bytes);
-    void        *block = NULL;
-    const Status s     = device_alloc(c->device, t->block_bytes, &block, NULL);
+    void *block = NULL;
+    const Status s = device_alloc(c->device, t->block_bytes, &block, NULL);
     ASSERT(s == ERR_NONE, "no device memory for a test (%zu bytes)", t->block_bytes);
     t->block = block;
     return t;
@@ -105,7 +111,7 @@ Tensor *case_tensor(Case *c, TensorRole role, const char *name, DType type, int6
     Tensor *t = add_tensor(c, role, name, type, rows, cols, ld);
     if (role == TENSOR_OUT) return t;
     const int64_t count = rows * cols;
-    float        *x     = must_alloc((size_t)count * sizeof *x);
+    float *x = must_alloc((size_t)count * sizeof *x);
     rng_fill_normal(x, count, c->seed, (uint32_t)c->n, scale);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < cols; k++)
@@ -116,7 +122,7 @@ Tensor *case_tensor(Case *c, TensorRole role, const char *name, DType type, int6
 
 Tensor *case_ints(Case *c, const char *name, int64_t n, int64_t below)
 {
-    Tensor  *t = add_tensor(c, TENSOR_IN, name, DTYPE_I32, 1, n, n);
+    Tensor *t = add_tensor(c, TENSOR_IN, name, DTYPE_I32, 1, n, n);
     int32_t *x = tensor_host(t);
     for (int64_t i = 0; i < n; i++)
         x[i] = (int32_t)rng_below(c->seed, (uint64_t)c->n, (uint64_t)i, (uint64_t)below);
@@ -143,7 +149,8 @@ static Status call_op(OpId op, OpCtx *cx, const OpArgs *a, Err *err)
 {
     switch (op) {
 #define OP(name, Args, summary)                                                                    \
-    case OP_##name: return op_##name(cx, &a->name, err);
+    case OP_##name:                                                                                \
+        return op_##name(cx, &a->name, err);
 #include "kernels/ops.def"
 #undef OP
     case OP_COUNT: break;
@@ -151,12 +158,26 @@ static Status call_op(OpId op, OpCtx *cx, const OpArgs *a, Err *err)
     return ERR_USAGE;
 }
 
+double case_cost(const Case *c)
+{
+    switch (c->op) {
+#define OP(name, Args, summary)                                                                    \
+    case OP_##name:                                                                                \
+        return name##_flops(&c->args.name) + name##_bytes(&c->args.name);
+#include "kernels/ops.def"
+#undef OP
+    case OP_COUNT: break;
+    }
+    return 0;
+}
+
 const char *case_impl(const Case *c, const Ops *ops)
 {
     const OpCtx cx = {.ops = ops, .device = c->device};
     switch (c->op) {
 #define OP(name, Args, summary)                                                                    \
-    case OP_##name: return op_##name##_impl(&cx, &c->args.name);
+    case OP_##name:                                                                                \
+        return op_##name##_impl(&cx, &c->args.name);
 #include "kernels/ops.def"
 #undef OP
     case OP_COUNT: break;
@@ -185,23 +206,23 @@ static bool untouched(const Tensor *t, char why[512])
 
 static bool run_guarded(Case *c, OpCtx *cx, char why[512])
 {
-    Err    err;
+    Err err;
     OpPlan plan = {0};
-    cx->plan    = &plan;
+    cx->plan = &plan;
     if (call_op(c->op, cx, &c->args, &err) != ERR_NONE) {
         snprintf(why, 512, "plan: %.400s", err.text);
         return false;
     }
-    cx->plan            = NULL;
-    const size_t bytes  = (plan.scratch_bytes + GUARD + ALIGN - 1) / ALIGN * ALIGN;
-    void        *block  = NULL;
+    cx->plan = NULL;
+    const size_t bytes = (plan.scratch_bytes + GUARD + ALIGN - 1) / ALIGN * ALIGN;
+    void *block = NULL;
     unsigned char *image = must_alloc(bytes);
-    const Status got    = device_alloc(c->device, bytes, &block, NULL);
+    const Status got = device_alloc(c->device, bytes, &block, NULL);
     ASSERT(got == ERR_NONE, "no device memory for a test (%zu bytes)", bytes);
     memset(image, NAN_BYTE, plan.scratch_bytes);
     memset(image + plan.scratch_bytes, GUARD_BYTE, bytes - plan.scratch_bytes);
-    Status s          = device_upload(c->device, block, image, bytes, &err);
-    cx->scratch       = block;
+    Status s = device_upload(c->device, block, image, bytes, &err);
+    cx->scratch = block;
     cx->scratch_bytes = plan.scratch_bytes;
     if (s == ERR_NONE) s = call_op(c->op, cx, &c->args, &err);
     if (s == ERR_NONE) s = device_sync(c->device, &err);
@@ -219,9 +240,9 @@ static bool run_guarded(Case *c, OpCtx *cx, char why[512])
 
 bool case_run(Case *c, const Ops *ops, char why[512])
 {
-    OpCtx  cx = {.ops = ops, .device = c->device};
+    OpCtx cx = {.ops = ops, .device = c->device};
     OpArgs before;
-    Err    err;
+    Err err;
     memcpy(&before, &c->args, sizeof before);
     for (int i = 0; i < c->n; i++) {
         const Tensor *t = &c->t[i];
@@ -247,7 +268,7 @@ bool case_run(Case *c, const Ops *ops, char why[512])
 
 static double element(const Tensor *t, int64_t r, int64_t k)
 {
-    const void   *x = t->result + t->at;
+    const void *x = t->result + t->at;
     const int64_t i = r * t->ld + k;
     if (t->f64) {
         double d;
@@ -261,10 +282,10 @@ static double element(const Tensor *t, int64_t r, int64_t k)
 static double ulp(const Tensor *t, double x)
 {
     const double least = t->dtype == DTYPE_F16 ? 0x1p-24 : 0x1p-133;
-    const double eps   = t->f64                      ? 0x1p-52
-                         : t->dtype == DTYPE_F32  ? 0x1p-23
-                         : t->dtype == DTYPE_BF16 ? 0x1p-7
-                                                  : 0x1p-10;
+    const double eps = t->f64                   ? 0x1p-52
+                       : t->dtype == DTYPE_F32  ? 0x1p-23
+                       : t->dtype == DTYPE_BF16 ? 0x1p-7
+                                                : 0x1p-10;
     return fmax(fabs(x) * eps, least);
 }
 
@@ -279,7 +300,7 @@ static double excess(const Tensor *t, double got, double want)
 static bool tensor_matches(const Tensor *got, const Tensor *want, const Tensor *naive,
                            char why[512])
 {
-    double  scale = 0, naive_worst = 0, worst = -1;
+    double scale = 0, naive_worst = 0, worst = -1;
     int64_t at_r = 0, at_k = 0;
     for (int64_t r = 0; r < want->rows; r++) {
         for (int64_t k = 0; k < want->cols; k++) {
@@ -289,12 +310,12 @@ static bool tensor_matches(const Tensor *got, const Tensor *want, const Tensor *
             if (isfinite(n)) naive_worst = fmax(naive_worst, n);
             if (e <= worst) continue;
             worst = e;
-            at_r  = r;
-            at_k  = k;
+            at_r = r;
+            at_k = k;
         }
     }
     const double floor_ = want->floor > 0 ? want->floor : 2e-6;
-    const double limit  = 2 * naive_worst + floor_ * scale;
+    const double limit = 2 * naive_worst + floor_ * scale;
     if (worst <= limit) return true;
     snprintf(why, 512, "%s (%s) [%lld,%lld] of [%lld,%lld]: got %.9g, want %.9g, error %.3g > %.3g",
              want->name, dtype_name(want->dtype), (long long)at_r, (long long)at_k,

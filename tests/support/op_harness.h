@@ -33,18 +33,18 @@ typedef enum TensorRole {
 
 typedef struct Tensor {
     const char *name;
-    TensorRole  role;
-    DType       dtype;
-    bool        f64;   // elements are double (dtype is I64 then)
-    bool        exact; // equals the reference bit for bit
-    int64_t     rows, cols, ld;
-    double      floor;  // of the tolerance; 0 takes the default, 2e-6
-    char       *host;   // image: what the block held before the run
-    char       *result; // what it held after the run
-    char       *block;  // on the device
-    size_t      block_bytes;
-    size_t      at;   // bytes from the block's start to element 0
-    size_t      tail; // bytes of guard behind the last element; 0 on a fenced device
+    TensorRole role;
+    DType dtype;
+    bool f64;   // elements are double (dtype is I64 then)
+    bool exact; // equals the reference bit for bit
+    int64_t rows, cols, ld;
+    double floor; // of the tolerance; 0 takes the default, 2e-6
+    char *host;   // image: what the block held before the run
+    char *result; // what it held after the run
+    char *block;  // on the device
+    size_t block_bytes;
+    size_t at;   // bytes from the block's start to element 0
+    size_t tail; // bytes of guard behind the last element; 0 on a fenced device
 } Tensor;
 
 typedef union OpArgs {
@@ -54,18 +54,18 @@ typedef union OpArgs {
 } OpArgs;
 
 typedef struct Case {
-    OpId     op;
-    OpArgs   args;
-    Device  *device;
+    OpId op;
+    OpArgs args;
+    Device *device;
     uint64_t seed;
-    int      skew; // elements by which every tensor is off its alignment
-    int      n;
-    Tensor   t[CASE_TENSORS];
+    int skew; // elements by which every tensor is off its alignment
+    int n;
+    Tensor t[CASE_TENSORS];
 } Case;
 
 typedef struct Mix { // element types of one policy
     const char *name;
-    DType       act, weight, resid;
+    DType act, weight, resid;
 } Mix;
 
 typedef struct CaseTable {
@@ -74,23 +74,25 @@ typedef struct CaseTable {
 } CaseTable;
 
 LT_C_BEGIN
-void   naive_register(Ops *ops);
+void naive_register(Ops *ops);
 Status cast_naive(const CastArgs *a, OpCtx *cx, Err *err);
 
 // The cases of an op: tests/kernels/op_cases.c.
 const CaseTable *case_table(OpId op);
-const Mix       *case_mix(int i); // NULL behind the last
-void             case_build(Case *c, OpId op, int variant, const Mix *m,
-                            Device *d); // the seed is the variant's
+const Mix *case_mix(int i); // NULL behind the last
+void case_build(Case *c, OpId op, int variant, const Mix *m,
+                Device *d); // the seed is the variant's
 void case_free(Case *c);
 
 // For builders: a tensor [rows, cols] with row stride ld, normal values times `scale` (in, inout).
 Tensor *case_tensor(Case *c, TensorRole role, const char *name, DType t, int64_t rows, int64_t cols,
                     int64_t ld, double scale);
 Tensor *case_ints(Case *c, const char *name, int64_t n, int64_t below); // i32 in [0, below)
-void   *tensor_host(const Tensor *t); // element 0 in the image
-void   *tensor_dev(const Tensor *t);  // element 0 on the device
+void *tensor_host(const Tensor *t);                                     // element 0 in the image
+void *tensor_dev(const Tensor *t);                                      // element 0 on the device
 
+// Bytes and FLOP of the call together.
+double case_cost(const Case *c);
 // The implementation that `ops` would use, or NULL.
 const char *case_impl(const Case *c, const Ops *ops);
 // A CPU device whose blocks end at a page that may not be touched: a read too far ends the program.

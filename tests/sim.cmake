@@ -1,0 +1,85 @@
+# The simulator tier, label sim: the CUDA backend on the CPU (tests/cudasim), as it is built for a
+# GPU but for its runtime and the machine code of its kernels.
+#
+#   lathe_sim        the whole program: lathe_sim train --device=cuda ...
+#   op_check_sim     the op matrix: op_check_sim [OP [IMPL [MIX [VARIANT...]]]], see tests/gpu
+#   op_check_race    the same with the race checker
+#
+# Nothing of this is part of the default build. `cmake --build build --target sim` makes it, and so
+# does the first test of the tier.
+if(NOT LATHE_HAS_CUDA OR NOT Python3_Interpreter_FOUND)
+    message(STATUS "no simulator tests: they need nvcc and python3")
+    return()
+endif()
+set(CUDASIM_FIXTURE sim_build)
+add_subdirectory(cudasim EXCLUDE_FROM_ALL)
+
+include(${CMAKE_SOURCE_DIR}/kernels/cuda/sources.cmake) # CUDA_PLAIN_SOURCES, CUDA_HOPPER_SOURCES
+set(kernels ${CUDA_PLAIN_SOURCES} ${CUDA_HOPPER_SOURCES})
+if(NOT kernels)
+    return()
+endif()
+list(TRANSFORM kernels PREPEND ${CMAKE_SOURCE_DIR}/kernels/cuda/)
+cudasim_translate(lathe_simulated ${kernels})
+cudasim_translate(lathe_raced ${kernels} RACE)
+set_target_properties(lathe_simulated lathe_raced PROPERTIES EXCLUDE_FROM_ALL ON)
+add_custom_target(sim)
+
+# lathe_simulate(PROGRAM lathe_simulated|lathe_raced): link it with the simulator.
+function(lathe_simulate program kernels)
+    set_target_properties(${program} PROPERTIES LATHE_SIM ON EXCLUDE_FROM_ALL ON)
+    target_link_libraries(${program} PRIVATE ${kernels})
+    add_dependencies(sim ${program})
+endfunction()
+
+add_executable(lathe_sim ${CMAKE_SOURCE_DIR}/engine/main.c)
+target_link_libraries(lathe_sim PRIVATE lathe_cli)
+set_target_properties(lathe_sim PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+lathe_simulate(lathe_sim lathe_simulated)
+foreach(program op_check_sim op_check_race)
+    add_executable(${program} gpu/op_check.c kernels/backends_cuda.c)
+    target_link_libraries(${program} PRIVATE lathe_op_harness)
+endforeach()
+lathe_simulate(op_check_sim lathe_simulated)
+lathe_simulate(op_check_race lathe_raced)
+foreach(folder tests cudart/tests ptx2c/tests)
+    get_property(programs DIRECTORY cudasim/${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    add_dependencies(sim ${programs})
+endforeach()
+
+# ---- tests ----
+add_test(NAME sim_build COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target sim)
+set_tests_properties(sim_build PROPERTIES LABELS sim TIMEOUT 1800 FIXTURES_SETUP sim_build)
+
+function(lathe_sim_test name)
+    cmake_parse_arguments(T "" "" "ENV;COMMAND" ${ARGN})
+    add_test(NAME ${name} COMMAND ${T_COMMAND})
+    lathe_test_properties(${name} sim 600)
+    set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED sim_build)
+    foreach(setting ${T_ENV})
+        string(REPLACE "=" "=set:" setting ${setting})
+        set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT_MODIFICATION ${setting})
+    endforeach()
+endfunction()
+
+# Each kernel that cuda_rows.def lists: in order (with its time), by random schedules, and small
+# cases with the race checker.
+set(rows_file ${CMAKE_SOURCE_DIR}/kernels/cuda/cuda_rows.def)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${rows_file})
+file(STRINGS ${rows_file} rows REGEX "^ROW_[A-Z]+\\(")
+foreach(row ${rows})
+    string(REGEX REPLACE "^ROW_([A-Z]+)\\(([a-z_]+),.*" "\\1;\\2" row "${row}")
+    list(GET row 0 kind)
+    list(GET row 1 op)
+    set(impl cuda)
+    if(kind STREQUAL HOPPER)
+        set(impl cuda-hopper)
+    endif()
+    set(name sim_${op}_${impl})
+    lathe_sim_test(${name} ENV CUDASIM_TIMES=1 COMMAND op_check_sim ${op} ${impl})
+    foreach(seed 1 2 4)
+        lathe_sim_test(${name}_seed${seed} ENV CUDASIM_SEED=${seed}
+                       COMMAND op_check_sim ${op} ${impl})
+    endforeach()
+    lathe_sim_test(${name}_race COMMAND op_check_race --most=3e5 ${op} ${impl})
+endforeach()
