@@ -2,10 +2,12 @@
 // machine allows.
 //
 // Every op call of a training step of one model (op_call.h), in the types of the policies fp32 and
-// bf16. A time is the median of many calls on the same tensors. A row's percentage is of what the
-// machine can do, measured in the same run (machine_speed.h):
+// bf16. A time is the median of many calls on the same tensors (bench_calls.h). A row's percentage
+// is of what the machine can do. CPU: measured in the same run (machine_speed.h). GPU: computed
+// from the clocks and the bus that the device tells of (cuda_clock.h).
 //
-//     arithmetic   matmul, attention: the register loop of the instruction set that served
+//     arithmetic   matmul, attention. CPU: the register loop of the instruction set that served;
+//                  GPU: FMA units for f32, tensor cores for 16 bits
 //     memory       all others: bytes the op must move, against streaming from memory (what only
 //                  reads: against reading)
 //
@@ -13,99 +15,39 @@
 // says "in L2" or "in L3", and its share of the memory's speed may pass 100 %.
 //
 // SPDX-License-Identifier: MIT
-#include "engine/base/clock.h"
 #include "engine/base/mem.h"
+#include "engine/cli/bench_calls.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/machine_speed.h"
 #include "engine/cli/op_call.h"
 #include "engine/model/backend.h"
+#include "kernels/cuda/cuda_clock.h"
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { BENCH_TIMES_MIN = 5, BENCH_TIMES_MAX = 2000 };
-static const double BENCH_SECONDS = 0.1; // of one row, at least
 
 typedef struct Bench {
     Backend back;
     OpCtx cx;
     MachineSpeed speed;
+    bool on_gpu;
+    CudaLimits gpu;
     const OpShape *shape;
     Precision policy;
-    char *memory; // the tensors of a case, from its start
-    size_t bytes;
-    double times[BENCH_TIMES_MAX];
-    json_t *rows; // NULL: print a table
+    BenchMemory memory; // the tensors of a case, from its start
+    json_t *rows;       // NULL: print a table
 } Bench;
 
 typedef struct Row {
     OpId id;
     const char *impl;
-    int times;
-    double seconds, best; // median, fastest
-    double flops, bytes;  // of one call
-    double footprint;     // bytes of memory it touches
+    BenchTime time;
+    double flops, bytes; // of one call
+    double footprint;    // bytes of memory it touches
 } Row;
 
-// ---- memory ----
-
-// Small positive numbers with all mantissas, in bf16 and in f32 (whose upper half is a bf16).
-static void fill(Bench *b, size_t bytes)
-{
-    uint16_t *x = (uint16_t *)(void *)b->memory;
-    const int64_t n = (int64_t)(bytes / 2);
-#pragma omp parallel for num_threads(b->back.device.threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t h = (uint32_t)i * 2654435761u;
-        x[i] = (uint16_t)(0x3c00 | ((h >> 16) & 0xff)); // 2^-7 to 2^-5
-    }
-}
-
-static void memory_free(Bench *b)
-{
-    if (b->memory) device_free(&b->back.device, b->memory, b->bytes);
-    b->memory = NULL;
-}
-
-static Status memory_grow(Bench *b, size_t bytes, Err *err)
-{
-    if (bytes <= b->bytes) return ERR_NONE;
-    memory_free(b);
-    void *p;
-    TRY(device_alloc(&b->back.device, bytes, &p, err));
-    b->memory = p;
-    b->bytes = bytes;
-    return ERR_NONE;
-}
-
 // ---- one measurement ----
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static Status time_calls(Bench *b, OpCtx *cx, const OpArgs *a, Row *row, Err *err)
-{
-    TRY(op_call_run(row->id, cx, a, err)); // wakes the threads, fills the caches
-    const double start = clock_seconds();
-    double now = start;
-    int n = 0;
-    while (n < BENCH_TIMES_MIN || (n < BENCH_TIMES_MAX && now - start < BENCH_SECONDS)) {
-        const double from = now;
-        TRY(op_call_run(row->id, cx, a, err));
-        now = clock_seconds();
-        b->times[n++] = now - from;
-    }
-    qsort(b->times, (size_t)n, sizeof b->times[0], by_size);
-    row->times = n;
-    row->seconds = n % 2 ? b->times[n / 2] : (b->times[n / 2 - 1] + b->times[n / 2]) / 2;
-    row->best = b->times[0];
-    return ERR_NONE;
-}
 
 static Status measure(Bench *b, const OpArgs *a, Row *row, Err *err)
 {
@@ -120,7 +62,7 @@ static Status measure(Bench *b, const OpArgs *a, Row *row, Err *err)
     cx = b->cx;
     cx.scratch_bytes = plan.scratch_bytes;
     if (plan.scratch_bytes) TRY(device_alloc(cx.device, plan.scratch_bytes, &cx.scratch, err));
-    const Status s = time_calls(b, &cx, a, row, err);
+    const Status s = bench_time(row->id, &cx, a, &row->time, err);
     if (plan.scratch_bytes) device_free(cx.device, cx.scratch, plan.scratch_bytes);
     return s;
 }
@@ -149,20 +91,26 @@ static const char *bound(OpId id)
     return bound_by_arithmetic(id) ? "arithmetic" : only_reads(id) ? "reading" : "memory";
 }
 
+// What the machine does at best with this row: FLOP or bytes a second; 0: not known.
+static double limit(const Bench *b, const Row *r)
+{
+    if (!bound_by_arithmetic(r->id)) return only_reads(r->id) ? b->speed.read : b->speed.memory;
+    if (b->on_gpu) return b->policy.act == DTYPE_F32 ? b->gpu.flops_f32 : b->gpu.flops_half;
+    return machine_speed_peak(&b->speed, r->impl, b->back.cpu.isa);
+}
+
 static double percent(const Bench *b, const Row *r)
 {
-    if (bound_by_arithmetic(r->id))
-        return 100 * r->flops / r->seconds /
-               machine_speed_peak(&b->speed, r->impl, b->back.cpu.isa);
-    return 100 * r->bytes / r->seconds / (only_reads(r->id) ? b->speed.read : b->speed.memory);
+    const double work = bound_by_arithmetic(r->id) ? r->flops : r->bytes, most = limit(b, r);
+    return most > 0 ? 100 * work / r->time.seconds / most : 0;
 }
 
 static void print_row(const Bench *b, const OpCall *c, const Row *r)
 {
     const bool arithmetic = bound_by_arithmetic(r->id);
-    const double rate = (arithmetic ? r->flops : r->bytes) / r->seconds;
+    const double rate = (arithmetic ? r->flops : r->bytes) / r->time.seconds;
     printf("%-13s %-16s %-5s %-11s %10.3f %8.1f %-7s %4.0f %% of %-10s %s\n", ops_name(r->id),
-           c->name, dtype_name(b->policy.act), r->impl, r->seconds * 1e3, rate * 1e-9,
+           c->name, dtype_name(b->policy.act), r->impl, r->time.seconds * 1e3, rate * 1e-9,
            arithmetic ? "GFLOP/s" : "GB/s", percent(b, r), bound(r->id),
            arithmetic ? "" : where(b, r));
     fflush(stdout);
@@ -170,13 +118,13 @@ static void print_row(const Bench *b, const OpCall *c, const Row *r)
 
 static Status add_row(Bench *b, const OpCall *c, const Row *r, Err *err)
 {
-    json_t *row =
-        json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:i, s:f, s:f, s:s, s:f, s:s, s:f, s:I}", "op",
-                  ops_name(r->id), "case", c->name, "dtype", dtype_name(b->policy.act), "impl",
-                  r->impl, "seconds", r->seconds, "fastest_seconds", r->best, "times", r->times,
-                  "gflops", r->flops / r->seconds * 1e-9, "gb_per_s", r->bytes / r->seconds * 1e-9,
-                  "bound", bound(r->id), "percent", percent(b, r), "where", where(b, r),
-                  "working_set_mb", r->footprint * 1e-6, "calls_per_step", (json_int_t)c->calls);
+    json_t *row = json_pack(
+        "{s:s, s:s, s:s, s:s, s:f, s:f, s:i, s:f, s:f, s:s, s:f, s:s, s:f, s:I}", "op",
+        ops_name(r->id), "case", c->name, "dtype", dtype_name(b->policy.act), "impl", r->impl,
+        "seconds", r->time.seconds, "fastest_seconds", r->time.best, "times", r->time.times,
+        "gflops", r->flops / r->time.seconds * 1e-9, "gb_per_s", r->bytes / r->time.seconds * 1e-9,
+        "bound", bound(r->id), "percent", percent(b, r), "where", where(b, r), "working_set_mb",
+        r->footprint * 1e-6, "calls_per_step", (json_int_t)c->calls);
     int lost = row ? 0 : -1;
     if (row && r->id == OP_matmul) {
         json_t *sizes = json_pack("{s:I, s:I, s:I}", "m", (json_int_t)c->M, "n", (json_int_t)c->N,
@@ -199,10 +147,19 @@ static Status bench_case(Bench *b, OpId id, int i, bool *more, Err *err)
     *more = op_call_make(&c, id, i, &a);
     if (!*more) return ERR_NONE;
     Row row = {.id = id, .footprint = (double)memory.used};
-    TRY(memory_grow(b, memory.used, err));
-    fill(b, memory.used);
-    arena_init(&memory, "tensors", b->memory, b->bytes);
+    TRY(bench_memory_fill(&b->memory, memory.used, err));
+    arena_init(&memory, "tensors", b->memory.image, b->memory.bytes);
     op_call_make(&c, id, i, &a);
+    TRY(bench_memory_send(&b->memory, memory.used, err));
+    arena_init(&memory, "tensors", b->memory.memory, b->memory.bytes);
+    c.sent = b->on_gpu;
+    op_call_make(&c, id, i, &a);
+    if (!op_call_impl(id, &b->cx, &a)) {
+        if (!b->rows)
+            printf("%-13s %-16s %-5s no implementation serves it\n", ops_name(id), c.name,
+                   dtype_name(b->policy.act));
+        return ERR_NONE;
+    }
     TRY(measure(b, &a, &row, err));
     if (b->rows) return add_row(b, &c, &row, err);
     print_row(b, &c, &row);
@@ -226,10 +183,9 @@ static Status bench_ops(Bench *b, OpId only, Err *err)
 
 // ---- the command ----
 
-static void print_machine(const Bench *b)
+static void print_cpu(const Bench *b)
 {
     const MachineSpeed *m = &b->speed;
-    const OpShape *s = b->shape;
     printf("%s, %d threads (%s)\n", b->back.cpu.isa, b->back.device.threads, b->back.cpu.why);
     printf("arithmetic, GFLOP/s:");
     for (int i = 0; i < m->isas; i++)
@@ -238,6 +194,26 @@ static void print_machine(const Bench *b)
         "\nmemory: %.1f GB/s (reading %.1f) in %.0f MB; caches: L2 %.1f MB, last level %.0f MB\n",
         m->memory * 1e-9, m->read * 1e-9, (double)machine_speed_array(m) * 1e-6,
         (double)m->l2 * 1e-6, (double)m->llc * 1e-6);
+}
+
+static void print_gpu(const Bench *b)
+{
+    const CudaLimits *g = &b->gpu;
+    printf("%s: %d SMs of compute capability %d.%d, %.2f GHz at most\n", b->back.device.name,
+           g->sm_count, g->cc / 10, g->cc % 10, g->clock_hz * 1e-9);
+    printf("at that clock: f32 %.1f TFLOP/s, 16 bits on tensor cores %.1f TFLOP/s\n",
+           g->flops_f32 * 1e-12, g->flops_half * 1e-12);
+    printf("memory: %.1f GB/s; L2 %.1f MB\n", g->bytes_per_second * 1e-9,
+           (double)g->l2_bytes * 1e-6);
+}
+
+static void print_machine(const Bench *b)
+{
+    const OpShape *s = b->shape;
+    if (b->on_gpu)
+        print_gpu(b);
+    else
+        print_cpu(b);
     printf("shape %s: B %lld, T %lld, C %lld, H %lld, L %lld, V %lld (%lld)\n\n", s->name,
            (long long)s->B, (long long)s->T, (long long)s->C, (long long)s->H, (long long)s->L,
            (long long)s->V, (long long)s->Vp);
@@ -245,35 +221,66 @@ static void print_machine(const Bench *b)
            "", "   % of what the machine can do");
 }
 
-static Status print_json(const Bench *b, Err *err)
+// The rows are added by the caller; NULL: out of memory.
+static json_t *cpu_json(const Bench *b)
 {
     const MachineSpeed *m = &b->speed;
     json_t *peaks = json_object();
     int lost = peaks ? 0 : -1;
     for (int i = 0; i < m->isas && !lost; i++)
         lost = json_object_set_new(peaks, m->isa[i], json_real(m->flops[i] * 1e-9));
-    json_t *all = json_pack("{s:s, s:s, s:i, s:s, s:o, s:f, s:f, s:f, s:f, s:f, s:O}", "isa",
-                            b->back.cpu.isa, "why", b->back.cpu.why, "threads",
+    json_t *all = json_pack("{s:s, s:s, s:s, s:i, s:s, s:o, s:f, s:f, s:f, s:f, s:f}", "device",
+                            "cpu", "isa", b->back.cpu.isa, "why", b->back.cpu.why, "threads",
                             b->back.device.threads, "shape", b->shape->name, "peak_gflops", peaks,
                             "memory_gb_per_s", m->memory * 1e-9, "read_gb_per_s", m->read * 1e-9,
                             "memory_array_mb", (double)machine_speed_array(m) * 1e-6, "l2_mb",
-                            (double)m->l2 * 1e-6, "llc_mb", (double)m->llc * 1e-6, "rows", b->rows);
-    if (!lost) lost = all ? json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : -1;
+                            (double)m->l2 * 1e-6, "llc_mb", (double)m->llc * 1e-6);
+    if (!lost) return all;
+    json_decref(all);
+    return NULL;
+}
+
+static json_t *gpu_json(const Bench *b)
+{
+    const CudaLimits *g = &b->gpu;
+    return json_pack("{s:s, s:i, s:i, s:f, s:s, s:{s:f, s:f}, s:f, s:f}", "device",
+                     b->back.device.name, "compute_capability", g->cc, "sm_count", g->sm_count,
+                     "clock_ghz", g->clock_hz * 1e-9, "shape", b->shape->name, "peak_gflops", "f32",
+                     g->flops_f32 * 1e-9, "half", g->flops_half * 1e-9, "memory_gb_per_s",
+                     g->bytes_per_second * 1e-9, "l2_mb", (double)g->l2_bytes * 1e-6);
+}
+
+static Status print_json(const Bench *b, Err *err)
+{
+    json_t *all = b->on_gpu ? gpu_json(b) : cpu_json(b);
+    int lost = all ? json_object_set(all, "rows", b->rows) : -1;
+    if (!lost) lost = json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     json_decref(all);
     if (lost) return err_set(err, ERR_IO, "the table could not be written");
     puts("");
     return ERR_NONE;
 }
 
-static Status bench_machine(Bench *b, Err *err)
+static Status bench_cpu(Bench *b, Err *err)
 {
     const int threads = b->back.device.threads;
     machine_speed_arithmetic(&b->speed, b->back.cpu.isa, threads);
     machine_speed_caches(&b->speed, threads);
     const size_t bytes = machine_speed_array(&b->speed);
-    TRY(memory_grow(b, bytes, err));
-    fill(b, bytes);
-    machine_speed_memory(&b->speed, (float *)(void *)b->memory, bytes, threads);
+    TRY(bench_memory_fill(&b->memory, bytes, err));
+    machine_speed_memory(&b->speed, (float *)(void *)b->memory.memory, bytes, threads);
+    return ERR_NONE;
+}
+
+static Status bench_machine(Bench *b, Err *err)
+{
+    b->memory.device = &b->back.device;
+    b->on_gpu = !b->back.device.is_host;
+    if (!b->on_gpu) return bench_cpu(b, err);
+    if (!cuda_limits(&b->back.device, &b->gpu))
+        return err_set(err, ERR_DEVICE, "%s does not tell its clocks", b->back.device.name);
+    b->speed.memory = b->speed.read = b->gpu.bytes_per_second;
+    b->speed.l2 = b->speed.llc = b->gpu.l2_bytes;
     return ERR_NONE;
 }
 
@@ -301,7 +308,7 @@ Status cmd_bench(const Options *o, Err *err)
     Bench *b = mem_calloc(1, sizeof *b);
     if (!b) return mem_err(err, sizeof *b, "the benchmark");
     const Status s = bench_run(b, o, err);
-    memory_free(b);
+    bench_memory_free(&b->memory);
     backend_close(&b->back);
     json_decref(b->rows);
     mem_free(b);

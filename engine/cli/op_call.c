@@ -48,7 +48,7 @@ static int32_t *ids(OpCall *c, int64_t n)
 {
     int32_t *id = (int32_t *)(void *)tensor(c, n, DTYPE_I32);
     uint32_t x = 1;
-    for (int64_t i = 0; i < n && !arena_is_counting(c->memory); i++) {
+    for (int64_t i = 0; i < n && !c->sent && !arena_is_counting(c->memory); i++) {
         x = x * 1664525u + 1013904223u;
         id[i] = (int32_t)((x >> 8) % (uint32_t)c->shape->V);
     }

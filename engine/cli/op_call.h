@@ -21,6 +21,7 @@ typedef struct OpCall {
     const OpShape *shape; // in
     const Precision *prec;
     Arena *memory;
+    bool sent;       // the memory is a device's and holds what was filled in before
     char name[40];   // out: "fc gelu", "mlp dx dgelu", ...
     int64_t calls;   // how often a step makes this call; 0: it does not (dropout is off)
     int64_t M, N, K; // of matmul, else 0

@@ -10,7 +10,7 @@ if(NOT LATHE_HAS_CUDA)
 endif()
 
 include(cuda/sources.cmake) # CUDA_PLAIN_SOURCES, CUDA_HOPPER_SOURCES
-add_library(lathe_cuda OBJECT cuda/cuda_open.c cuda/cuda_register.c cuda/device_cuda.c)
+add_library(lathe_cuda OBJECT cuda/cuda_clock.c cuda/cuda_open.c cuda/cuda_register.c cuda/device_cuda.c)
 target_link_libraries(lathe_cuda PRIVATE lathe_flags)
 target_include_directories(lathe_cuda SYSTEM PRIVATE ${LATHE_CUDA_INCLUDE})
 target_sources(lathe_kernels PRIVATE $<TARGET_OBJECTS:lathe_cuda>)
@@ -29,10 +29,12 @@ function(lathe_cuda_objects)
         get_filename_component(stem ${source} NAME_WE)
         set(path ${CMAKE_CURRENT_SOURCE_DIR}/cuda/${source})
         set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda_${stem}.o)
+        set(log ${CMAKE_CURRENT_BINARY_DIR}/cuda_${stem}.ptxas) # for scripts/check_sass
         add_custom_command(OUTPUT ${object}
-            COMMAND ${LATHE_NVCC} ${nvcc_flags} ${K_FLAGS} -MD -MF ${object}.d
+            COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cuda/nvcc_logged.sh ${log}
+                    ${LATHE_NVCC} ${nvcc_flags} -Xptxas=-v ${K_FLAGS} -MD -MF ${object}.d
                     -c ${path} -o ${object}
-            DEPENDS ${path} DEPFILE ${object}.d VERBATIM
+            BYPRODUCTS ${log} DEPENDS ${path} DEPFILE ${object}.d VERBATIM
             COMMENT "nvcc ${source}")
         set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
         target_sources(lathe_kernels PRIVATE ${object})
