@@ -1,0 +1,188 @@
+"""bugs.py -- the bugs that inject.py plants, by kernel.
+
+A bug's text must occur exactly once in its file. `runs` says which runs are made, in this order,
+until one fails: a bug that only the race checker can see has ("race",). Keep the number of lines, so
+that reports name the line of the source.
+
+SPDX-License-Identifier: MIT
+"""
+from dataclasses import dataclass, field
+
+ANY = ("plain", "lazy", "seeds", "race")
+PLAIN, RACE = ("plain",), ("race",)
+
+
+@dataclass
+class Bug:
+    name: str
+    file: str
+    old: str
+    new: str
+    why: str
+    runs: tuple = ANY
+
+
+@dataclass
+class Kernel:
+    name: str
+    sources: list  # the .cu files to compile again
+    program: str
+    race_program: str
+    arguments: list
+    seconds: int  # of one run; a hang counts as caught
+    bugs: list = field(default_factory=list)
+
+
+TOY = "tests/cudasim/tests/gemm_wgmma.cu"
+FWD = "kernels/cuda/attention_fwd_hopper.cuh"
+FWD_CAUSAL = "kernels/cuda/attention_fwd_hopper_causal.cu"
+BWD = "kernels/cuda/attention_bwd_hopper.cuh"
+BWD_PLAIN = "kernels/cuda/attention_bwd_hopper_plain.cu"
+LOOP = "kernels/cuda/matmul_hopper_loop.cuh"
+EPILOGUE = "kernels/cuda/matmul_hopper_epilogue.cuh"
+KERNEL = "kernels/cuda/matmul_hopper_kernel.cuh"
+NT = "kernels/cuda/matmul_hopper_nt.cu"
+
+TOY_GEMM = Kernel("toy GEMM", [TOY], "sim_kernels_test", "sim_kernels_race_test", ["wgmma"], 120, [
+    Bug("missing barrier", TOY, "    __syncthreads();\n    if (wg == 0) {",
+        "    if (wg == 0) {\n", "mbarriers used before they are initialised"),
+    Bug("wrong parity", TOY, "ptx::mbar_wait(&s.full[st], (k / STAGES) & 1);",
+        "ptx::mbar_wait(&s.full[st], (k / STAGES + 1) & 1);", "reads before the data are there"),
+    Bug("early release", TOY,
+        "            ptx::wgmma_wait<0>();\n            ptx::wgmma_fence_regs(d);\n"
+        "            if (t == 0) ptx::mbar_arrive(&s.empty[st]);",
+        "            if (t == 0) ptx::mbar_arrive(&s.empty[st]);\n            ptx::wgmma_wait<0>();\n"
+        "            ptx::wgmma_fence_regs(d);", "a stage is refilled while wgmma reads it"),
+    Bug("missing proxy fence", TOY, "        ptx::fence_async_proxy();\n", "\n",
+        "the TMA store reads what was not made visible to it", RACE),
+    Bug("wrong expect_tx", TOY, "ptx::mbar_arrive_expect_tx(&s.full[st], (BM + BN) * BK * 2);",
+        "ptx::mbar_arrive_expect_tx(&s.full[st], (BM + BN) * BK);", "half the bytes are expected"),
+])
+
+ATTENTION_FWD = Kernel("attention_fwd hopper", [FWD_CAUSAL], "test_attention_fwd_hopper_sim",
+                       "test_attention_fwd_hopper_race", ["equal_lengths"], 300, [
+    Bug("missing rescale", FWD, "c.o[i] *= c.alpha[i / 2 % 2];", "c.o[i] *= 1.f;",
+        "o keeps the scale of an older maximum", PLAIN),
+    Bug("mask off by one", FWD, "const int lim0 = (L::CAUSAL ? min(row, a.Tk - 1) : a.Tk - 1) - base;",
+        "const int lim0 = (L::CAUSAL ? min(row + 1, a.Tk - 1) : a.Tk - 1) - base;",
+        "a query sees the key after its own", PLAIN),
+    Bug("second masked tile left out", FWD, "step<true>(c, p, r, signal, lim0 + L::BN",
+        "step<false>(c, p, r, signal, lim0 + L::BN", "head size 64: 192 rows reach over two tiles",
+        PLAIN),
+    Bug("swapped coordinates", FWD,
+        "ptx::tma_load_4d(dst + i * ROWS * 128, map, bar, i * 64, row, head, batch);",
+        "ptx::tma_load_4d(dst + i * ROWS * 128, map, bar, i * 64, row, batch, head);",
+        "head and sample", PLAIN),
+    Bug("wrong head stride", FWD, "ptx::tma_load_4d(dst + i * ROWS * 128, map, bar, i * 64, row",
+        "ptx::tma_load_4d(dst + i * ROWS * 128, map, bar, 0 * 64, row",
+        "the second half of a head is the first again", PLAIN),
+    Bug("wrong expect_tx", FWD, "ptx::mbar_arrive_expect_tx(k_full + s * 8, L::BYTES);",
+        "ptx::mbar_arrive_expect_tx(k_full + s * 8, L::BYTES + 16);",
+        "waits for bytes that never come", PLAIN),
+    Bug("wrong parity of v_empty", FWD,
+        "ptx::mbar_wait(v_empty + s * 8, ((t - 1) / STAGES & 1) ^ 1);",
+        "ptx::mbar_wait(v_empty + s * 8, ((t - 1) / STAGES & 1));",
+        "the producer waits for a stage that is free, or overwrites one that is not"),
+    Bug("V released early", FWD,
+        "    ptx::wgmma_wait<0>();\n    ptx::pin(c.o);\n    ptx::pin(c.s);\n"
+        "    if (signal) ptx::mbar_arrive(c.v_empty + 8 - r.slot);",
+        "    if (signal) ptx::mbar_arrive(c.v_empty + 8 - r.slot);\n    ptx::wgmma_wait<0>();\n"
+        "    ptx::pin(c.o);\n    ptx::pin(c.s);", "the next V comes while P V reads this one"),
+    Bug("K released early", FWD,
+        "    ptx::wgmma_wait<1>();\n    ptx::pin(c.s);\n"
+        "    if (signal) ptx::mbar_arrive(c.k_empty + r.slot);",
+        "    if (signal) ptx::mbar_arrive(c.k_empty + r.slot);\n    ptx::wgmma_wait<1>();\n"
+        "    ptx::pin(c.s);", "the next K comes while Q K^T reads this one"),
+    Bug("scores read in flight", FWD,
+        "    ptx::wgmma_wait<1>();\n    ptx::pin(c.s);\n    if (signal)",
+        "    ptx::wgmma_wait<2>();\n    ptx::pin(c.s);\n    if (signal)",
+        "softmax of an accumulator that is being written", PLAIN),
+    Bug("missing proxy fence", FWD,
+        "    ptx::fence_async_proxy();\n    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);\n    if (thread",
+        "\n    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);\n    if (thread",
+        "the store of out reads what was not made visible to it", RACE),
+    Bug("missing barrier", FWD,
+        "    ptx::fence_async_proxy();\n    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);\n    if (thread",
+        "    ptx::fence_async_proxy();\n\n    if (thread",
+        "out is stored before every warp has staged its rows"),
+    Bug("wrong swizzle", FWD, "((chunk % 8) ^ (in_tile % 8)) * 16, x[0],", "(chunk % 8) * 16, x[0],",
+        "out is staged without the swizzle of its tensor map", PLAIN),
+    Bug("wrong descriptor", FWD, "const uint32_t v0 = ptx::desc_lo(ptx::smem_addr(sm.v), L::BN * 128);",
+        "const uint32_t v0 = ptx::desc_lo(ptx::smem_addr(sm.v), 16);",
+        "head size 128: the second half of V is not where the descriptor says", PLAIN),
+])
+
+ATTENTION_BWD = Kernel("attention_bwd hopper", [BWD_PLAIN], "test_attention_bwd_hopper_sim",
+                       "test_attention_bwd_hopper_race", ["quick"], 300, [
+    Bug("missing barrier", BWD,
+        "    ptx::bar_sync(BAR_DS, 256); // dS of both warpgroups is there\n", "\n",
+        "dQ is computed from a dS that is half there"),
+    Bug("missing proxy fence", BWD, "    ds_to_smem<L>(ds, r.ds_store);\n    ptx::fence_async_proxy();\n",
+        "    ds_to_smem<L>(ds, r.ds_store);\n\n",
+        "wgmma reads dS without its having been made visible", RACE),
+    Bug("Q released early", BWD,
+        "    ptx::wgmma_wait<0>();\n    ptx::pin(c.dk);\n    if (signal) ptx::mbar_arrive(bars + 16);\n",
+        "    if (signal) ptx::mbar_arrive(bars + 16);\n    ptx::wgmma_wait<0>();\n    ptx::pin(c.dk);\n",
+        "the next Q comes while dK += dS^T Q reads this one"),
+    Bug("wrong parity of dq_empty", BWD, "ptx::mbar_wait(c.dq_full + 16, r.step ^ 1);",
+        "ptx::mbar_wait(c.dq_full + 16, r.step);", "waits for a buffer that is free, or not at all"),
+    Bug("dQ out of turn", BWD,
+        "            while (ptx::ld_acquire_gpu(a.turns + at) != v.turn) __nanosleep(64);\n", "\n",
+        "blocks add to dQ without waiting for those before them"),
+    Bug("dQ overwritten", BWD, "        if (v.turn == 0) {", "        if (v.turn <= 1) {",
+        "the second block stores where it should add", PLAIN),
+    Bug("dropped accumulate", BWD, "    product_keys<L>(c.dk, ds, r.q);\n",
+        "    product_keys<L>(c.dv, ds, r.q);\n", "dS^T Q goes to the wrong sum", PLAIN),
+    Bug("missing statistics in expect_tx", BWD,
+        "ptx::mbar_arrive_expect_tx(q_full, L::Q_BYTES + L::STATS_BYTES);",
+        "ptx::mbar_arrive_expect_tx(q_full, L::Q_BYTES);",
+        "the barrier completes before all bytes are there"),
+    Bug("mask of a tile off by one", BWD,
+        "const bool masked = s.all_lo > first || s.all_hi < end;",
+        "const bool masked = s.all_lo > first || s.all_hi < end - 1;",
+        "a tile whose last key one query does not see", PLAIN),
+])
+
+MATMUL = Kernel("matmul hopper", [NT], "test_matmul_hopper_sim", "test_matmul_hopper_race", ["quick"],
+                300, [
+    Bug("missing barrier", EPILOGUE,
+        "    fence_async_proxy();\n    bar_sync(o.bar, WARPGROUP);\n",
+        "    fence_async_proxy();\n\n", "C is stored before every warp has staged its rows"),
+    Bug("missing proxy fence", EPILOGUE, "    fence_async_proxy();\n    bar_sync(o.bar, WARPGROUP);\n",
+        "\n    bar_sync(o.bar, WARPGROUP);\n", "the store reads what was not made visible to it",
+        RACE),
+    Bug("wrong parity", LOOP, "mbar_wait(empty + 8 * ring.stage, ring.parity ^ 1);",
+        "mbar_wait(empty + 8 * ring.stage, ring.parity);", "the first stage is never free"),
+    Bug("parity that never flips", LOOP, "        r.stage = 0;\n        r.parity ^= 1;\n",
+        "        r.stage = 0;\n\n", "the second turn of the ring is taken for the first"),
+    Bug("stage released early", LOOP,
+        "        wgmma_wait<1>();\n        release_last<C>(s);\n        advance<C>(s);\n",
+        "        release_last<C>(s);\n        wgmma_wait<1>();\n        advance<C>(s);\n",
+        "a stage is refilled while wgmma reads it"),
+    Bug("wrong stage released", LOOP,
+        "    s.last_empty = s.empty + 8 * s.ring.stage;\n    ring_next<C>(s.ring);\n",
+        "    ring_next<C>(s.ring);\n    s.last_empty = s.empty + 8 * s.ring.stage;\n",
+        "the stage after the one that was read"),
+    Bug("wrong expect_tx", LOOP, "mbar_arrive_expect_tx(bar, C::STAGE_BYTES);",
+        "mbar_arrive_expect_tx(bar, C::A_BYTES);", "the barrier completes before B is there"),
+    Bug("swapped coordinates", LOOP, "        tma_load_2d(a, ta, bar, k, m0);",
+        "        tma_load_2d(a, ta, bar, m0, k);", "row and column of A", PLAIN),
+    Bug("dropped accumulate", LOOP, "multiply<C>(d, s.a_lo + at, s.b_lo + at, keep);",
+        "multiply<C>(d, s.a_lo + at, s.b_lo + at, 0);", "each k-block starts afresh", PLAIN),
+    Bug("wrong swizzle", EPILOGUE,
+        "stmatrix_x4(buffer + row * 128 + ((part ^ (row & 7)) << 4), h[4 * i]",
+        "stmatrix_x4(buffer + row * 128 + (part << 4), h[4 * i]",
+        "C is staged without the swizzle of its tensor map", PLAIN),
+    Bug("missing __threadfence", LOOP,
+        "        __threadfence(); // publishes the sums of all 128 threads: they came before the barrier\n",
+        "\n", "split-K: a part is counted before its sums are there", RACE),
+    Bug("one buffer for two chunks", EPILOGUE, "    o.turn ^= 1;\n", "\n",
+        "a chunk is staged while the last one is stored"),
+    Bug("cluster: only one CTA is waited for", KERNEL, "mbar_init(empty + 8 * i, C::READERS);",
+        "mbar_init(empty + 8 * i, C::READERS / C::CLUSTER);",
+        "a stage is refilled while the other CTA reads it"),
+    Bug("no wait before the epilogue", LOOP, "    wgmma_wait<0>();\n    pin(acc);\n    release_last",
+        "\n    pin(acc);\n    release_last", "sums read while they are being written", PLAIN),
+])
+
+KERNELS = [TOY_GEMM, MATMUL, ATTENTION_FWD, ATTENTION_BWD]
