@@ -8,6 +8,7 @@
 #include "engine/config/near_name.h"
 #include "engine/config/options.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cuda/cuda_open.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -114,13 +115,30 @@ static Status print_help(const Command *c, Buf *out, Err *err)
     return options_help(c->bit, out, err);
 }
 
+// " cuda:0 (NVIDIA H100, compute capability 9.0, 132 SMs, 79.6 GB)", or why there is none.
+static Status print_gpus(const CudaFound *f, Buf *out, Err *err)
+{
+    for (int i = 0; i < f->n; i++) {
+        const CudaGpu *g = &f->gpu[i];
+        TRY(buf_printf(out, err, ", cuda:%d (%s, compute capability %d.%d, %d SMs, %.1f GB)%s", i,
+                       g->name, g->cc / 10, g->cc % 10, g->sm_count, (double)g->bytes * 1e-9,
+                       g->supported ? "" : " without kernels"));
+    }
+    if (f->built && f->first < 0) TRY(buf_printf(out, err, "; no GPU: %s", f->why));
+    return ERR_NONE;
+}
+
 static Status print_version(Buf *out, Err *err)
 {
     const char *names[8];
     const int n = cpu_list(names);
-    TRY(buf_printf(out, err, "lathe %s\nbuild: %s, %s, %s\ndevices: cpu (%d CPUs)\n", LATHE_VERSION,
-                   LATHE_BUILD, LATHE_COMPILER, LATHE_SYSTEM, thread_cpus()));
-    TRY(buf_puts(out, "instruction sets:", err));
+    CudaFound gpus;
+    cuda_find(&gpus);
+    TRY(buf_printf(out, err, "lathe %s\nbuild: %s, %s, %s%s%s\ndevices: cpu (%d CPUs)",
+                   LATHE_VERSION, LATHE_BUILD, LATHE_COMPILER, LATHE_SYSTEM,
+                   gpus.built ? ", CUDA " : "", gpus.toolkit, thread_cpus()));
+    TRY(print_gpus(&gpus, out, err));
+    TRY(buf_puts(out, "\ninstruction sets:", err));
     for (int i = 0; i < n; i++) TRY(buf_printf(out, err, " %s", names[i]));
     return buf_puts(out, "\n", err);
 }

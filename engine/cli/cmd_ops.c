@@ -2,7 +2,7 @@
 //
 // Asks the op table with the first call that a step of GPT-2 makes (op_call.h), in the policies
 // fp32 and bf16. --cpu.isa and --ops.NAME=IMPL count as they do in training. With a NAME: what each
-// implementation of that op says to these calls.
+// implementation of that op says to these calls. --device=cuda asks a GPU's table.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/mem.h"
@@ -77,7 +77,12 @@ static Status print_ops(const Options *o, OpTable *t, Err *err)
     TRY(precision_from_name(&t->policy[1], "bf16", "f32", err));
     t->cx = (OpCtx){.ops = &t->back.ops, .device = &t->back.device};
     if (id == OP_COUNT) {
-        printf("cpu, %d threads: %s\n\n", t->back.device.threads, t->back.cpu.why);
+        if (t->back.device.is_host)
+            printf("cpu, %d threads: %s\n", t->back.device.threads, t->back.cpu.why);
+        else
+            printf("%s\n", t->back.device.name);
+        if (t->back.no_gpu[0]) printf("no GPU: %s\n", t->back.no_gpu);
+        puts("");
         print_table(t);
     } else {
         print_op(t, id);

@@ -4,8 +4,10 @@
 #include "engine/generate/evaluate.h"
 #include "engine/generate/evaluate_row.h"
 #include "engine/base/assert.h"
+#include "engine/base/mem.h"
 
-static Status carve(Evaluator *e, Arena *a, Err *err)
+// `a` lies on the device, `host` does not.
+static Status carve(Evaluator *e, Arena *a, Arena *host, Err *err)
 {
     const size_t n = (size_t)(e->batch * e->block);
     e->input = arena_alloc(a, n * sizeof(int32_t));
@@ -13,7 +15,9 @@ static Status carve(Evaluator *e, Arena *a, Err *err)
     e->position = arena_alloc(a, n * sizeof(int32_t));
     e->seg_lo = arena_alloc(a, n * sizeof(int32_t));
     e->sample = arena_alloc(a, (size_t)e->batch * sizeof(int64_t));
-    e->loss = arena_alloc(a, n * sizeof(float));
+    const size_t Vp = (size_t)model_config_vocab_padded(&e->m->c);
+    e->loss = arena_alloc(host, n * sizeof(float));
+    e->logits_row = arena_alloc(host, Vp * dtype_bytes(e->m->prec.act));
     const ModelOptions mo = {.batch = e->batch, .block = e->block, .head_rows = e->block};
     return model_build(&e->model, &e->m->c, &e->m->prec, &mo, &e->m->params, e->m->weights, NULL, a,
                        err);
@@ -21,9 +25,10 @@ static Status carve(Evaluator *e, Arena *a, Err *err)
 
 static Status measure(Evaluator *e, size_t *arena_bytes, Err *err)
 {
-    Arena counting;
+    Arena counting, host;
     arena_init_counting(&counting, "evaluation");
-    TRY(carve(e, &counting, err));
+    arena_init_counting(&host, "evaluation on the host");
+    TRY(carve(e, &counting, &host, err));
     OpPlan plan = {0};
     const ModelBatch b = {
         .B = e->batch, .T = e->block, .input = e->input, .target = e->target, .sample = e->sample};
@@ -37,6 +42,7 @@ static Status measure(Evaluator *e, size_t *arena_bytes, Err *err)
     *arena_bytes = counting.used;
     e->cx.scratch_bytes = plan.scratch_bytes;
     e->mem_bytes = counting.used + plan.scratch_bytes;
+    e->host_bytes = host.used;
     return st;
 }
 
@@ -48,10 +54,15 @@ Status evaluator_open(Evaluator *e, const Loaded *m, Backend *backend, int64_t b
     size_t bytes;
     TRY(measure(e, &bytes, err));
     TRY(device_alloc(e->cx.device, e->mem_bytes, &e->mem, err));
-    Arena real;
-    arena_init(&real, "evaluation", e->mem, bytes);
-    e->cx.scratch = (char *)e->mem + bytes;
-    const Status st = carve(e, &real, err);
+    e->host_mem = mem_map(e->host_bytes);
+    Status st = e->host_mem ? ERR_NONE : mem_err(err, e->host_bytes, "losses");
+    if (st == ERR_NONE) {
+        Arena real, host;
+        arena_init(&real, "evaluation", e->mem, bytes);
+        arena_init(&host, "evaluation on the host", e->host_mem, e->host_bytes);
+        e->cx.scratch = (char *)e->mem + bytes;
+        st = carve(e, &real, &host, err);
+    }
     if (st != ERR_NONE) evaluator_close(e);
     return st;
 }
@@ -59,6 +70,7 @@ Status evaluator_open(Evaluator *e, const Loaded *m, Backend *backend, int64_t b
 void evaluator_close(Evaluator *e)
 {
     if (e->mem) device_free(e->cx.device, e->mem, e->mem_bytes);
+    mem_unmap(e->host_mem, e->host_bytes);
     model_free(&e->model);
     *e = (Evaluator){0};
 }

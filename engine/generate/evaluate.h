@@ -14,11 +14,12 @@ typedef struct Evaluator { // a model with room for batches, forward only
     OpCtx cx;
     Model model;
     int64_t batch, block;
-    void *mem;
-    size_t mem_bytes;
+    void *mem, *host_mem;
+    size_t mem_bytes, host_bytes;
     int32_t *input, *target, *position, *seg_lo; // [batch,block] device
     int64_t *sample;                             // [batch]       device
     float *loss;                                 // [batch*block] host
+    void *logits_row;                            // [Vp] host, activation type
 } Evaluator;
 
 typedef struct EvalLoss {

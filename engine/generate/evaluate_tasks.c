@@ -49,7 +49,10 @@ static Status is_greedy(Task *k, int64_t T, int64_t first, bool *greedy, Err *er
     const DType act = e->m->prec.act;
     *greedy = true;
     for (int64_t r = first; r < T && *greedy; r++) {
-        const char *row = (const char *)logits + (size_t)(r * Vp) * dtype_bytes(act);
+        const size_t bytes = (size_t)Vp * dtype_bytes(act);
+        const void *row = e->logits_row;
+        TRY(device_download(e->cx.device, e->logits_row, (const char *)logits + (size_t)r * bytes,
+                            bytes, err));
         const float want = dtype_load(row, act, k->target[r]);
         for (int64_t v = 0; v < V && *greedy; v++) {
             const float x = dtype_load(row, act, v);

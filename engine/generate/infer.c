@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/generate/infer.h"
 #include "engine/base/assert.h"
+#include "engine/base/mem.h"
 
 enum { INFER_CHUNK = 256 };
 
@@ -29,7 +30,6 @@ static void carve(Infer *f, Arena *a)
     f->wide = arena_alloc(a, n * (size_t)c->n_inner * es);
     f->lse = arena_alloc(a, n * (size_t)c->n_head * sizeof(float));
     f->logits = arena_alloc(a, Vp * es);
-    f->host_logits = arena_alloc(a, Vp * sizeof(float));
     f->ids = arena_alloc(a, n * sizeof(int32_t));
 }
 
@@ -167,6 +167,11 @@ static Status forward(Infer *f, int64_t n, bool last, Err *err)
                   model_config_vocab_padded(c), false, err);
 }
 
+static size_t logits_bytes(const Infer *f)
+{
+    return (size_t)f->m->c.vocab_size * sizeof(float);
+}
+
 static Status take_memory(Infer *f, Err *err)
 {
     Arena a;
@@ -188,7 +193,8 @@ static Status take_memory(Infer *f, Err *err)
     arena_init(&real, "inference", f->mem, a.used);
     carve(f, &real);
     f->cx.scratch = (char *)f->mem + a.used;
-    return ERR_NONE;
+    f->host_logits = mem_map(logits_bytes(f));
+    return f->host_logits ? ERR_NONE : mem_err(err, logits_bytes(f), "logits");
 }
 
 Status infer_open(Infer *f, const Loaded *m, Backend *backend, Err *err)
@@ -204,6 +210,7 @@ Status infer_open(Infer *f, const Loaded *m, Backend *backend, Err *err)
 void infer_close(Infer *f)
 {
     if (f->mem) device_free(f->cx.device, f->mem, f->mem_bytes);
+    if (f->host_logits) mem_unmap(f->host_logits, logits_bytes(f));
     *f = (Infer){0};
 }
 

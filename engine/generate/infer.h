@@ -21,7 +21,7 @@ typedef struct Infer {
     void *x, *ln, *q, *att, *tmp, *wide, *logits; // [chunk,C] ... [1,Vp]
     float *lse;                                   // [H,chunk]
     int32_t *ids;                                 // [chunk]
-    float *host_logits;                           // [Vp]
+    float *host_logits;                           // [V] host
 } Infer;
 
 LT_C_BEGIN

@@ -9,6 +9,7 @@
 #include "engine/base/log.h"
 #include "engine/model/model_hf.h"
 #include "engine/report/progress.h"
+#include "kernels/cuda/cuda_clock.h"
 #include "tokenizer/tokenizer.h"
 
 #include <inttypes.h>
@@ -165,10 +166,17 @@ static int64_t end_token_of(const Run *r)
     return id;
 }
 
-// What the MFU is measured against: register loops of the instruction set that does the products.
+// What the MFU is measured against. CPU: register loops of the instruction set that does the
+// products. GPU: what its units do at its highest clock; 0 when it does not tell.
 static const char *measure_peak(Run *r)
 {
     enum { LOOP_MS = 20 };
+    CudaLimits gpu;
+    if (cuda_limits(&r->backend.device, &gpu)) {
+        const bool full = r->setup.prec.act == DTYPE_F32;
+        r->peak = full ? gpu.flops_f32 : gpu.flops_half;
+        return full ? "f32 units" : "tensor cores";
+    }
     const char *isa = r->backend.cpu.isa;
     const bool bf16_engine = strcmp(isa, "amx") == 0 || strcmp(isa, "avx512_bf16") == 0;
     if (bf16_engine && r->setup.prec.act == DTYPE_F32) isa = "avx512";
@@ -187,6 +195,22 @@ static void announce_data(const Run *r)
         (double)(o->max_steps * r->setup.samples) / (double)r->info.samples_an_epoch, o->max_steps);
 }
 
+static void announce_device(Run *r)
+{
+    const Backend *b = &r->backend;
+    char peak[32];
+    const char *units = measure_peak(r);
+    train_si(r->peak, peak);
+    if (b->device.is_host)
+        log_note("  kernels      %s (%d threads): %s%s%s", b->cpu.isa, b->device.threads,
+                 b->cpu.why, b->no_gpu[0] ? "; no GPU: " : "", b->no_gpu);
+    else
+        log_note("  kernels      on %s", b->device.name);
+    if (r->peak > 0)
+        log_note("  speed        mfu is measured against %sFLOP/s, what %s %s", peak, units,
+                 b->device.is_host ? "reaches here in registers" : "do at the highest clock");
+}
+
 // The first output: what the run is, what it costs, what to expect.
 static Status announce(Run *r, Err *err)
 {
@@ -203,13 +227,8 @@ static Status announce(Run *r, Err *err)
     printf("%s", b.data);
     buf_free(&b);
     announce_data(r);
-    log_note("  kernels      %s (%d threads): %s", r->backend.cpu.isa, r->backend.device.threads,
-             r->backend.cpu.why);
-    char peak[32], time[32];
-    const char *isa = measure_peak(r);
-    train_si(r->peak, peak);
-    log_note("  speed        mfu is measured against %sFLOP/s, what %s reaches here in registers",
-             peak, isa);
+    announce_device(r);
+    char time[32];
     if (r->resumed_from[0])
         log_note("  resumed      from %s, step %" PRId64, path_base(r->resumed_from),
                  r->state.step);

@@ -61,6 +61,7 @@ void cuda_find(CudaFound *out)
     *out = (CudaFound){.first = -1, .built = true};
     int n = 0;
     const cudaError_t e = cudaGetDeviceCount(&n);
+    version(CUDART_VERSION, out->toolkit);
     if (e != cudaSuccess || n == 0) {
         (void)cudaGetLastError(); // it was told, and is no one else's
         say_why_none(out, e);

@@ -24,11 +24,12 @@ typedef struct CudaGpu {
 typedef struct CudaFound {
     int n; // GPUs, supported or not; index i is cuda:i
     CudaGpu gpu[CUDA_GPUS_MAX];
-    int first;      // the first supported one, or -1
-    bool built;     // does this build have CUDA kernels at all?
-    bool surprise;  // first < 0 although there is a driver or a GPU: worth a warning
-    char why[256];  // first < 0: why, one line
-    char hint[256]; // what the user can do about it, or ""
+    int first;        // the first supported one, or -1
+    bool built;       // does this build have CUDA kernels at all?
+    char toolkit[16]; // "13.0": of the CUDA it was built with, or ""
+    bool surprise;    // first < 0 although there is a driver or a GPU: worth a warning
+    char why[256];    // first < 0: why, one line
+    char hint[256];   // what the user can do about it, or ""
 } CudaFound;
 
 LT_C_BEGIN
