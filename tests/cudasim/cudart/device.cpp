@@ -15,7 +15,7 @@ namespace rt
 namespace
 {
 
-enum { VERSION = 13000 };
+enum { VERSION = 13000, OLD_VERSION = 12020 };
 
 int capability()
 {
@@ -253,7 +253,9 @@ cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *version)
 cudaError_t CUDARTAPI cudaDriverGetVersion(int *version)
 {
     const char *const driver = getenv("CUDASIM_DRIVER");
-    *version = driver != nullptr && strcmp(driver, "none") == 0 ? 0 : VERSION;
+    *version = VERSION;
+    if (driver != nullptr && strcmp(driver, "none") == 0) *version = 0;
+    if (driver != nullptr && strcmp(driver, "old") == 0) *version = OLD_VERSION;
     return cudaSuccess;
 }
 

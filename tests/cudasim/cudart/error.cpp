@@ -113,7 +113,9 @@ cudaError_t sticky()
 cudaError_t check_device()
 {
     const char *const driver = getenv("CUDASIM_DRIVER");
-    if (driver != nullptr && strcmp(driver, "none") == 0) return fail(cudaErrorInsufficientDriver);
+    const bool fits =
+        driver == nullptr || (strcmp(driver, "none") != 0 && strcmp(driver, "old") != 0);
+    if (!fits) return fail(cudaErrorInsufficientDriver);
     if (env_number("CUDASIM_DEVICES", 1) == 0) return fail(cudaErrorNoDevice);
     return sticky();
 }

@@ -9,7 +9,7 @@
 // forgets to wait reads what is not there yet.
 //
 // Environment, for tests of programs that use the runtime:
-//   CUDASIM_DEVICES=0        no device            CUDASIM_DRIVER=none  no driver
+//   CUDASIM_DEVICES=0        no device            CUDASIM_DRIVER=none  no driver; old: of CUDA 12.2
 //   CUDASIM_CC=75            its compute capability, 90 without
 //   CUDASIM_MEMORY_MB=n      its memory           CUDASIM_FAULT=n      the n-th launch (from 1)
 //                            becomes an illegal address, found at the next synchronisation
