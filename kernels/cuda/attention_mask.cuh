@@ -16,7 +16,7 @@
 #include <cuda_runtime.h>
 #include "kernels/ops/attention_fwd.h"
 
-struct AttentionMaskParams {       // AttentionMask and the sizes it refers to, for a kernel
+struct AttentionMaskParams {        // AttentionMask and the sizes it refers to, for a kernel
     const int32_t *seg_lo, *seg_hi; // [B,Tq], or nullptr
     int64_t window;                 // 0: unlimited
     int64_t q_pos0;

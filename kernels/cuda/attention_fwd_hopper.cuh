@@ -1,0 +1,674 @@
+// attention_fwd_hopper.cuh -- softmax attention, forward, for Hopper: TMA, wgmma, specialised warps.
+// Contract: kernels/ops/attention_fwd.h   Launcher: attention_fwd_hopper.cu
+//
+// WHAT    One block owns BM queries of one head and walks the keys in tiles of BN, last tile first.
+//         One thread of the producer warpgroup feeds a ring of two K and two V tiles by TMA; each
+//         consumer warpgroup owns 64 queries: it multiplies Q K^T from shared memory, keeps the
+//         scores in registers, and multiplies P V with P in registers. No score reaches memory.
+//
+// MATH    Per row: the reference score m, the sum l of p = 2^(c (s - m)), c = scale log2(e), over
+//         the columns that this thread holds, o = sum p v. When m moves, l and o take a factor
+//         alpha = 2^(c (m_old - m_new)). At the end out = o / l, lse = scale m + ln(l), l summed
+//         over the four threads of a row. c and -m are one FFMA a score.
+//         D = 128: m moves only when a score passes it by a factor of 2^LAZY, so o is rarely touched
+//         (no approximation: l, o and p share the same m). D = 64: one score in 16 takes its 2^x on
+//         the FMA pipe, because MUFU alone (528 cycles a tile) would be slower than the tensor
+//         cores (512).
+//
+// TILING            keys, tiles of BN, right to left    D    mask     BM   BN   consumers   shared
+//                .. +--------+--------+--------+        128  full     128  176  2           208 KB
+//         wg 1 64   | tile 0 | tile 1 | tile 2 |             others   128  128  2           160 KB
+//                   |        |        |  mask  |         64  all      192  128  3            88 KB
+//         wg 2 64   |  last  |        |  first |
+//                .. +--------+--------+--------+        grid (ceil(Tq / BM), H, B), longest first
+//
+//         A tile in shared memory is [D / 64][rows][64], 128-byte swizzle (attention_tma.cuh). A
+//         head size in between is the next larger one, with columns of zeros.
+//
+//         One step of a consumer; the other warpgroups' products run during its softmax:
+//           wait K[t] | my turn | S = Q K[t]^T | o += P V[t-1] | your turn | S ready: release K[t],
+//           max, 2^x, sum | wait V[t] | products done: release V[t-1], P = bf16(S), rescale o
+//
+// MASKS   FULL      every query sees all keys
+//         CAUSAL    key <= query, both from 0; only the first tile (D = 64: two, as 192 rows reach
+//                   over two tiles) is masked, by a copy of the step of its own
+//         SPANS     any span of keys a query (attention_mask.cuh): windows, documents, q_pos0. Tiles
+//                   that no query of the block sees are skipped; a warp whose 16 rows all see a
+//                   whole tile skips the mask. V rows that the block does not see are zeroed in
+//                   shared memory by a warp of the producer: 0 * NaN is NaN
+//         DROPOUT   SPANS, and p is dropped after it was added to l
+//
+// DROPOUT Philox gives four neighbouring columns of a row, a thread holds two, in two rows. So even
+//         threads draw for the first row, odd ones for the second, and neighbours swap. The bits of
+//         a tile (64 a thread) are drawn while the products of that tile run.
+//
+// COST    4 Tq Tk D FLOP a head (causal: half). Per 128 keys and warpgroup 1024 tensor cycles (D = 64:
+//         512), of which wgmma keeps shared memory busy for 60 to 66 %. L2 -> SM per 128 keys:
+//         64 KB (D = 64: 32 KB) in 2048 (1536) tensor cycles, 32 (21) bytes a clock. DRAM: q, k, v
+//         and out once.
+//
+// RULES   out, lse: assign. One block writes a row, sums in a fixed order: bitwise repeatable, no
+//         atomics, no scratch. bf16 rounding of P is the only one inside; everything else is f32.
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <type_traits>
+#include "kernels/cuda/attention_fwd_hopper.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ptx.cuh"
+
+namespace
+{
+
+constexpr int STAGES = 2;     // of K and of V; Ring relies on 2
+constexpr int FMA_EVERY = 16; // D = 64: every 16th 2^x avoids MUFU
+constexpr float LAZY = 8.f;   // D = 128: m moves when the largest score passes it by 2^LAZY
+constexpr float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+
+template <int HEAD, FwdMask MASK> struct Tile {
+    static constexpr int D = HEAD;
+    static constexpr bool CAUSAL = MASK == FWD_CAUSAL;
+    static constexpr bool SPANS = MASK == FWD_SPANS || MASK == FWD_DROPOUT;
+    static constexpr bool DROPOUT = MASK == FWD_DROPOUT;
+    static constexpr int BN = D == 128 && MASK == FWD_FULL ? 176 : 128; // keys in a tile
+    static constexpr int CONSUMERS = D == 64 ? 3 : 2;                   // warpgroups
+    static constexpr int BM = 64 * CONSUMERS;
+    static constexpr int THREADS = 128 * (CONSUMERS + 1);
+    static constexpr int HALVES = D / 64; // 128-byte wide parts of a tile
+    static constexpr int REGS_PRODUCER = D == 64 ? 32 : 24, REGS_CONSUMER = D == 64 ? 160 : 240;
+    // May a row have no column yet after the first tile?
+    static constexpr bool EMPTY = SPANS || (CAUSAL && BM > BN);
+    static constexpr uint32_t BYTES = BN * D * 2; // of a K or V tile
+};
+
+struct SpansSmem {
+    KeySpan row[192];
+    TileSpan warp[12];  // of 16 rows each
+    uint64_t v_edge[2]; // the first, the last V tile has come, its edges are still to be zeroed
+};
+struct NoSmem {
+};
+
+template <class L> struct Smem {            // every tile: [HALVES][rows][64], 128-byte swizzle
+    alignas(1024) uint16_t q[L::BM * L::D]; // later the staging of out
+    alignas(1024) uint16_t k[STAGES][L::BN * L::D];
+    alignas(1024) uint16_t v[STAGES][L::BN * L::D];
+    alignas(8) uint64_t q_full, k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
+    std::conditional_t<L::SPANS, SpansSmem, NoSmem> spans;
+};
+
+// Named barriers, one of each kind per consumer warpgroup.
+enum { BAR_TURN = 1, BAR_EPILOGUE = 4 };
+
+// What a consumer thread keeps. Element i of s and o is row i / 2 % 2 (8 rows apart), column
+// i / 4 * 8 + i % 2 behind the thread's first.
+template <class L> struct Consumer {
+    float s[L::BN / 2], o[L::D / 2]; // scores of a tile, then p; out, not normalised
+    float m[2], l[2], alpha[2];      // per row: reference score, sum of p, factor that o waits for
+    float scale_log2;                // scale * log2(e)
+    uint32_t q;                      // low descriptor word of this warpgroup's 64 rows
+    uint32_t k_full, k_empty, v_full, v_empty; // addresses of the barriers of stage 0
+    int wg;
+};
+
+// Where the ring stands: K of tile t, V of tile t - 1. Carried from step to step and flipped by a
+// subtraction: computed from t, every step would build it anew (20 more issue slots).
+struct Ring {
+    uint32_t k, v;         // low descriptor words
+    uint32_t k_sum, v_sum; // of both stages together
+    uint32_t slot, phase;  // 8 * (t % 2): the barriers of tile t; its phase
+};
+
+__device__ __forceinline__ void ring_advance(Ring &r)
+{
+    r.k = r.k_sum - r.k;
+    r.v = r.v_sum - r.v;
+    r.phase ^= r.slot / 8;
+    r.slot = 8 - r.slot;
+}
+
+// s = q k^T, one commit. 16 columns of D are 32 bytes; 64 are the next [rows][64] part. The offset
+// is added in 64 bits: the high word is then not moved again for each wgmma.
+template <class L> __device__ __forceinline__ void qk(Consumer<L> &c, uint32_t k)
+{
+#pragma unroll
+    for (int kk = 0; kk < L::D / 16; ++kk) {
+        const uint64_t a = ptx::desc(c.q) + (kk / 4 * L::BM * 128 + kk % 4 * 32) / 16;
+        const uint64_t b = ptx::desc(k) + (kk / 4 * L::BN * 128 + kk % 4 * 32) / 16;
+        ptx::wgmma_bf16<0, 0>(c.s, a, b, kk > 0);
+    }
+    ptx::wgmma_commit();
+}
+
+// o += p v, one commit. 16 rows of V are 2048 bytes.
+template <class L>
+__device__ __forceinline__ void pv(Consumer<L> &c, const uint32_t (&p)[L::BN / 4], uint32_t v)
+{
+#pragma unroll
+    for (int kk = 0; kk < L::BN / 16; ++kk) {
+        const uint64_t b = ptx::desc(v) + kk * 2048 / 16;
+        ptx::wgmma_bf16_rs<1>(c.o, p[kk * 4], p[kk * 4 + 1], p[kk * 4 + 2], p[kk * 4 + 3], b, 1);
+    }
+    ptx::wgmma_commit();
+}
+
+// ---- masks --------------------------------------------------------------------------------------
+
+// Columns of the tile beyond lim of their row count as -inf. Limits are relative to this thread's
+// first column.
+template <class L> __device__ __forceinline__ void mask_above(Consumer<L> &c, int lim0, int lim1)
+{
+#pragma unroll
+    for (int i = 0; i < L::BN / 2; ++i) {
+        const int col = i / 4 * 8 + i % 2;
+        if (col > (i & 2 ? lim1 : lim0)) c.s[i] = -INFINITY;
+    }
+}
+
+// What a thread of a SPANS kernel needs to know of its rows.
+struct Spans {
+    uint32_t row;       // address of the span of its first row; the other is 8 further
+    int all_lo, all_hi; // keys that every row of the warp sees
+    int n;              // first key of the tile, plus this thread's first column
+    int first;          // this thread's first column in a tile
+};
+
+__device__ __forceinline__ KeySpan load_span(uint32_t address)
+{
+    return {(int)ptx::ld_shared(address), (int)ptx::ld_shared(address + 4)};
+}
+
+// Columns outside the span of their row count as -inf.
+template <class L> __device__ __forceinline__ void mask_spans(Consumer<L> &c, const Spans &w)
+{
+    const int n = w.n - w.first;
+    if (n >= w.all_lo && n + L::BN <= w.all_hi) return;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const KeySpan s = load_span(w.row + r * 8 * (uint32_t)sizeof(KeySpan));
+        const int lo = s.lo - w.n, hi = s.hi - w.n;
+#pragma unroll
+        for (int i = 2 * r; i < L::BN / 2; i += i % 2 ? 3 : 1) {
+            const int col = i / 4 * 8 + i % 2;
+            if (col < lo || col >= hi) c.s[i] = -INFINITY;
+        }
+    }
+}
+
+// ---- dropout ------------------------------------------------------------------------------------
+
+struct Draw { // what a thread draws: columns 4 col4 .. 4 col4 + 3 of each 8, of one row
+    DropKey key;
+    uint32_t row, col4, threshold;
+};
+
+// Which of this thread's scores of the tile at key n stay: bit i % 32 of keep[i / 32] is for c.s[i].
+template <class L> __device__ __forceinline__ void draw(uint32_t (&keep)[2], const Draw &d, int n)
+{
+    constexpr int CALLS = L::D == 64 ? 2 : 4; // at a time; more take registers that are not there
+    const bool odd = threadIdx.x & 1;
+    uint64_t mine = 0; // bit 4 g + j: column 8 g + 4 col4 + j
+#pragma unroll 1
+    for (int g = 0; g < L::BN / 8; g += CALLS) {
+        uint64_t bits = 0;
+#pragma unroll
+        for (int u = 0; u < CALLS; ++u) {
+            uint32_t w[4], four = 0;
+            drop_words(w, d.key, d.row, d.col4 + n / 4 + 2 * (g + u));
+#pragma unroll
+            for (int j = 0; j < 4; ++j) four |= (uint32_t)(w[j] >= d.threshold) << j;
+            bits |= (uint64_t)four << (64 - 4 * CALLS + 4 * u);
+        }
+        mine = mine >> (4 * CALLS) | bits;
+    }
+    // Even threads drew for the first row, odd ones for the second; an even thread's columns are
+    // the first two of the four.
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const uint32_t own = (uint32_t)(mine >> (32 * i));
+        const uint32_t other = __shfl_xor_sync(0xffffffffu, own, 1);
+        const uint32_t row0 = odd ? other >> 2 : own, row1 = odd ? own >> 2 : other;
+        keep[i] = (row0 & 0x33333333u) | (row1 & 0x33333333u) << 2;
+    }
+}
+
+// ---- softmax ------------------------------------------------------------------------------------
+
+__device__ __forceinline__ float quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+// 2^x on the FMA pipe. x = n + f, |f| <= 1/2: 2^f by a minimax polynomial (relative error 3e-6),
+// 2^n by its exponent bits. x <= 127; below -127 the answer is 0; NaN stays NaN.
+__device__ __forceinline__ float ex2_fma(float x)
+{
+    x = ptx::max_nan(x, -127.f);
+    const float t = x + 12582912.f, f = x - (t - 12582912.f); // the low bits of t are n
+    float p = __fmaf_rn(f, 0.0095828551f, 0.0559064347f);
+    p = __fmaf_rn(f, p, 0.2402409864f);
+    p = __fmaf_rn(f, p, 0.6931241923f);
+    p = __fmaf_rn(f, p, 1.f);
+    return p * __int_as_float((__float_as_int(t) << 23) + 0x3f800000);
+}
+
+// Online softmax over the tile in c.s: leaves 2^(scale_log2 (s - m)) in c.s, adds it up in l.
+// Returns whether o needs to be multiplied by alpha. D = 128: m follows the largest score only when
+// that ran away by a factor of 2^LAZY; until then p, l and o may be that much larger than usual,
+// which costs no precision in floating point. A row decides for itself and has alpha = 1 exactly if
+// it stays; the answer is for the warp. EMPTY: a row may have no column yet.
+template <bool FIRST, bool EMPTY, class L> __device__ __forceinline__ bool softmax(Consumer<L> &c)
+{
+    bool moved = L::D == 64;
+    float neg[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        float x = FIRST ? c.s[2 * r] : c.m[r];
+#pragma unroll
+        for (int i = FIRST ? 4 : 0; i < L::BN / 2; i += 4) x = fmaxf(x, c.s[i + 2 * r]);
+#pragma unroll
+        for (int i = 0; i < L::BN / 2; i += 4) x = fmaxf(x, c.s[i + 2 * r + 1]);
+        x = quad_max(x);
+        if (!FIRST && L::D == 128) {
+            const bool move = (x - c.m[r]) * c.scale_log2 > LAZY;
+            x = move ? x : c.m[r];
+            moved |= move;
+        }
+        const float finite = EMPTY && x == -INFINITY ? 0.f : x;
+        neg[r] = -finite * c.scale_log2;
+        if (!FIRST) {
+            c.alpha[r] = ptx::ex2((c.m[r] - finite) * c.scale_log2);
+            c.l[r] *= c.alpha[r];
+        }
+        c.m[r] = x;
+    }
+#pragma unroll
+    for (int i = 0; i < L::BN / 2; ++i) {
+        const int r = i / 2 % 2;
+        const float x = __fmaf_rn(c.s[i], c.scale_log2, neg[r]);
+        c.s[i] = L::D == 64 && i % FMA_EVERY == FMA_EVERY - 1 ? ex2_fma(x) : ptx::ex2(x);
+        c.l[r] = FIRST && i % 2 == 0 && i < 4 ? c.s[i] : c.l[r] + c.s[i];
+    }
+    return L::D == 64 || (!FIRST && __any_sync(0xffffffffu, moved));
+}
+
+template <class L>
+__device__ __forceinline__ void to_bf16(uint32_t (&p)[L::BN / 4], const Consumer<L> &c,
+                                        const uint32_t (&keep)[2])
+{
+#pragma unroll
+    for (int i = 0; i < L::BN / 4; ++i) {
+        float lo = c.s[2 * i], hi = c.s[2 * i + 1];
+        if (L::DROPOUT) { // a dropped element is 0 even where p is NaN
+            lo = keep[i / 16] >> (2 * i % 32) & 1 ? lo : 0.f;
+            hi = keep[i / 16] >> (2 * i % 32 + 1) & 1 ? hi : 0.f;
+        }
+        p[i] = ptx::pack_bf16(lo, hi);
+    }
+}
+
+// ---- a step -------------------------------------------------------------------------------------
+
+// The consumers take turns in issuing products, so that one's softmax runs during the products of
+// the others. Each turn barrier counts its owner (128 waiting threads) and the warpgroup before it
+// (128 arriving).
+template <class L> __device__ __forceinline__ void turn_wait(const Consumer<L> &c)
+{
+    ptx::bar_sync(BAR_TURN + c.wg, 256);
+}
+template <class L> __device__ __forceinline__ void turn_pass(const Consumer<L> &c)
+{
+    ptx::bar_arrive(BAR_TURN + (c.wg + 1 == L::CONSUMERS ? 0 : c.wg + 1), 256);
+}
+
+// Tile t: its scores and p; o of tile t - 1. On entry p and V of tile t - 1 are there. The wait for
+// V[t] belongs to the next step; it stands before the last wgmma wait because it ends a basic block,
+// and ptxas moves 2^x across the wgmma wait but not across blocks: the exponentials stay where the
+// product o += P V hides them.
+template <bool MASK, class L>
+__device__ __forceinline__ void step(Consumer<L> &c, uint32_t (&p)[L::BN / 4], Ring &r, bool signal,
+                                     int lim0, int lim1, Spans &w, const Draw &d)
+{
+    uint32_t keep[2];
+    ptx::mbar_wait(c.k_full + r.slot, r.phase);
+    turn_wait(c);
+    ptx::pin(c.s);
+    ptx::pin(c.o);
+    ptx::wgmma_fence();
+    qk(c, r.k);
+    pv(c, p, r.v);
+    turn_pass(c);
+    if (L::SPANS) w.n -= L::BN;
+    if (L::DROPOUT) draw<L>(keep, d, w.n - w.first);
+
+    ptx::wgmma_wait<1>();
+    ptx::pin(c.s);
+    if (signal) ptx::mbar_arrive(c.k_empty + r.slot);
+    if (MASK) mask_above(c, lim0, lim1);
+    if (L::SPANS) mask_spans(c, w);
+    const bool rescale = softmax < false, MASK || L::SPANS > (c);
+    ptx::mbar_wait(c.v_full + r.slot, r.phase);
+
+    ptx::wgmma_wait<0>();
+    ptx::pin(c.o);
+    ptx::pin(c.s);
+    if (signal) ptx::mbar_arrive(c.v_empty + 8 - r.slot);
+    to_bf16(p, c, keep); // not earlier: p is an operand of the product until here (C7513)
+    if (__builtin_expect(rescale, 0)) {
+#pragma unroll
+        for (int i = 0; i < L::D / 2; ++i) c.o[i] *= c.alpha[i / 2 % 2];
+    }
+    ring_advance(r);
+}
+
+// ---- the producer -------------------------------------------------------------------------------
+
+template <class L, int ROWS>
+__device__ __forceinline__ void load_tile(uint32_t dst, const CUtensorMap *map, uint32_t bar,
+                                          int row, int head, int batch)
+{
+#pragma unroll
+    for (int i = 0; i < L::HALVES; ++i)
+        ptx::tma_load_4d(dst + i * ROWS * 128, map, bar, i * 64, row, head, batch);
+}
+
+// The walk of a block over its keys: tile t begins at key n_last - t * BN.
+struct Walk {
+    int tiles, n_last;
+    int lo, hi; // SPANS: keys that some query of the block sees
+};
+
+template <class L> __device__ __forceinline__ bool is_edge(const Walk &w, int n)
+{
+    return L::SPANS && (n < w.lo || n + L::BN > w.hi);
+}
+
+template <class L>
+__device__ __forceinline__ void produce(Smem<L> &sm, const CUtensorMap *tq, const CUtensorMap *tk,
+                                        const CUtensorMap *tv, const Walk &w, int m0, int head,
+                                        int batch)
+{
+    const uint32_t k = ptx::smem_addr(sm.k), v = ptx::smem_addr(sm.v);
+    const uint32_t k_full = ptx::smem_addr(sm.k_full), k_empty = ptx::smem_addr(sm.k_empty);
+    const uint32_t v_full = ptx::smem_addr(sm.v_full), v_empty = ptx::smem_addr(sm.v_empty);
+    const uint32_t q_full = ptx::smem_addr(&sm.q_full);
+    ptx::mbar_arrive_expect_tx(q_full, L::BM * L::D * 2);
+    load_tile<L, L::BM>(ptx::smem_addr(sm.q), tq, q_full, m0, head, batch);
+    for (int t = 0; t <= w.tiles; ++t) { // K runs one tile ahead of V
+        if (t < w.tiles) {
+            const int s = t % STAGES;
+            ptx::mbar_wait(k_empty + s * 8, (t / STAGES & 1) ^ 1);
+            ptx::mbar_arrive_expect_tx(k_full + s * 8, L::BYTES);
+            load_tile<L, L::BN>(k + s * L::BYTES, tk, k_full + s * 8, w.n_last - t * L::BN, head,
+                                batch);
+        }
+        if (t > 0) {
+            const int s = (t - 1) % STAGES, n = w.n_last - (t - 1) * L::BN;
+            uint32_t bar = v_full + s * 8;
+            if constexpr (L::SPANS)
+                if (is_edge<L>(w, n)) bar = ptx::smem_addr(&sm.spans.v_edge[t > 1]);
+            ptx::mbar_wait(v_empty + s * 8, ((t - 1) / STAGES & 1) ^ 1);
+            ptx::mbar_arrive_expect_tx(bar, L::BYTES);
+            load_tile<L, L::BN>(v + s * L::BYTES, tv, bar, n, head, batch);
+        }
+    }
+}
+
+// One warp: zeroes the V rows of the first and last tile that the block does not see.
+template <class L> __device__ __forceinline__ void zero_edges(Smem<L> &sm, const Walk &w, int lane)
+{
+#pragma unroll 1
+    for (int t = 0; t < w.tiles; t = t + 1 < w.tiles ? w.tiles - 1 : w.tiles) {
+        const int n = w.n_last - t * L::BN;
+        if (!is_edge<L>(w, n)) continue;
+        ptx::mbar_wait(ptx::smem_addr(&sm.spans.v_edge[t > 0]), 0);
+        for (int r = lane / 8; r < L::BN * L::HALVES; r += 4) {
+            const int key = n + r % L::BN;
+            if (key < w.lo || key >= w.hi)
+                ptx::st_shared_v4(ptx::smem_addr(sm.v[t % STAGES]) + r * 128 + lane % 8 * 16, 0.f,
+                                  0.f, 0.f, 0.f);
+        }
+        ptx::fence_async_proxy();
+        __syncwarp();
+        if (lane == 0) ptx::mbar_arrive(ptx::smem_addr(&sm.v_full[t % STAGES]));
+    }
+}
+
+// ---- the kernel ---------------------------------------------------------------------------------
+
+// The spans of this block's rows to shared memory. Every thread of the block comes here.
+template <class L>
+__device__ __forceinline__ void find_spans(Smem<L> &sm, const FwdParams &a, int m0, int batch)
+{
+    const int i = threadIdx.x;
+    if (i / 32 * 32 >= L::BM) return;
+    const bool inside = m0 + i < a.mask.Tq;
+    const KeySpan s = inside ? key_span(a.mask, batch, m0 + i) : KeySpan{0, 0};
+    sm.spans.row[i] = s;
+    TileSpan t = inside ? tile_span_of(s) : tile_span_none();
+    // 16 rows are one warp of a consumer: halves of this warp
+#pragma unroll
+    for (int x = 8; x > 0; x /= 2) {
+        t.lo = min(t.lo, __shfl_xor_sync(0xffffffffu, t.lo, x));
+        t.hi = max(t.hi, __shfl_xor_sync(0xffffffffu, t.hi, x));
+        t.all_lo = max(t.all_lo, __shfl_xor_sync(0xffffffffu, t.all_lo, x));
+        t.all_hi = min(t.all_hi, __shfl_xor_sync(0xffffffffu, t.all_hi, x));
+    }
+    if (i % 16 == 0) sm.spans.warp[i / 16] = t;
+}
+
+template <class L>
+__device__ __forceinline__ Walk walk_of(const Smem<L> &sm, const FwdParams &a, int m0)
+{
+    Walk w;
+    if constexpr (L::SPANS) {
+        const int lane = threadIdx.x % 32;
+        TileSpan t = tile_span_none();
+        if (lane < L::BM / 16) t = sm.spans.warp[lane];
+        t = tile_span_warp(t);
+        w.lo = t.lo < t.hi ? t.lo : 0;
+        w.hi = t.lo < t.hi ? t.hi : 0;
+        const int start = w.lo & ~7; // dropout draws for groups of 8 columns
+        w.tiles = max(1, (w.hi - start + L::BN - 1) / L::BN);
+        w.n_last = start + (w.tiles - 1) * L::BN;
+        w.tiles = ptx::opaque(w.tiles);
+    } else {
+        const int last = L::CAUSAL ? min(a.Tk, m0 + L::BM) : a.Tk;
+        w.tiles = (last + L::BN - 1) / L::BN;
+        w.n_last = (w.tiles - 1) * L::BN;
+        w.lo = 0;
+        w.hi = last;
+    }
+    return w;
+}
+
+template <class L>
+__device__ __forceinline__ Draw draw_of(const FwdParams &a, int row, int lane, int head, int batch)
+{
+    Draw d;
+    d.key = drop_key(a.drop, batch, head);
+    d.row = (uint32_t)a.mask.q_pos0 + row + lane % 2 * 8;
+    d.col4 = lane % 4 / 2;
+    d.threshold = a.drop.threshold;
+    return d;
+}
+
+template <class L>
+__global__ void __launch_bounds__(L::THREADS, 1)
+    attention_fwd_kernel(const __grid_constant__ CUtensorMap tq,
+                         const __grid_constant__ CUtensorMap tk,
+                         const __grid_constant__ CUtensorMap tv,
+                         const __grid_constant__ CUtensorMap to,
+                         const __grid_constant__ FwdParams a)
+{
+    extern __shared__ __align__(1024) uint8_t raw[];
+    Smem<L> &sm = *reinterpret_cast<Smem<L> *>(raw);
+    const int head = blockIdx.y, batch = blockIdx.z;
+    const bool reverse = L::CAUSAL || L::SPANS; // the longest rows start first
+    const int m0 = (reverse ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * L::BM;
+    // Warp-uniform in a way that ptxas can prove: roles must not look divergent to wgmma.
+    const int role = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);
+
+    if (threadIdx.x == 0) {
+        ptx::mbar_init(ptx::smem_addr(&sm.q_full), 1);
+        for (int i = 0; i < STAGES; ++i) {
+            ptx::mbar_init(ptx::smem_addr(&sm.k_full[i]), 1);
+            ptx::mbar_init(ptx::smem_addr(&sm.v_full[i]), 1);
+            ptx::mbar_init(ptx::smem_addr(&sm.k_empty[i]), 4 * L::CONSUMERS); // one a warp
+            ptx::mbar_init(ptx::smem_addr(&sm.v_empty[i]), 4 * L::CONSUMERS);
+        }
+        if constexpr (L::SPANS) {
+            ptx::mbar_init(ptx::smem_addr(&sm.spans.v_edge[0]), 1);
+            ptx::mbar_init(ptx::smem_addr(&sm.spans.v_edge[1]), 1);
+        }
+        ptx::mbar_init_fence();
+    }
+    if constexpr (L::SPANS) find_spans(sm, a, m0, batch);
+    __syncthreads();
+    const Walk walk = walk_of(sm, a, m0);
+
+    if (role == 0) {
+        ptx::regs_dec<L::REGS_PRODUCER>();
+        if (threadIdx.x == 0) produce(sm, &tq, &tk, &tv, walk, m0, head, batch);
+        if constexpr (L::SPANS) {
+            if (threadIdx.x / 32 == 1) zero_edges(sm, walk, threadIdx.x % 32);
+        }
+        return;
+    }
+
+    ptx::regs_inc<L::REGS_CONSUMER>();
+    const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+    const bool signal = lane == 0;
+    Consumer<L> c;
+    c.wg = role - 1;
+    c.scale_log2 = a.scale * LOG2E;
+    const uint32_t q = ptx::smem_addr(sm.q) + c.wg * 64 * 128; // this warpgroup's rows
+    c.q = ptx::desc_lo(q, 16);
+    c.k_full = ptx::smem_addr(sm.k_full), c.k_empty = ptx::smem_addr(sm.k_empty);
+    c.v_full = ptx::smem_addr(sm.v_full), c.v_empty = ptx::smem_addr(sm.v_empty);
+#pragma unroll
+    for (int i = 0; i < L::D / 2; ++i) c.o[i] = 0.f;
+
+    // Row r of this thread sees columns up to min(row, Tk - 1); relative to the last tile and the
+    // thread's first column:
+    const int row = m0 + c.wg * 64 + warp * 16 + lane / 4;
+    const int base = walk.n_last + lane % 4 * 2;
+    const int lim0 = (L::CAUSAL ? min(row, a.Tk - 1) : a.Tk - 1) - base;
+    const int lim1 = (L::CAUSAL ? min(row + 8, a.Tk - 1) : a.Tk - 1) - base;
+    Spans spans = {};
+    Draw d = {};
+    if constexpr (L::SPANS) {
+        const TileSpan of_warp = sm.spans.warp[c.wg * 4 + warp];
+        spans.row = ptx::smem_addr(&sm.spans.row[c.wg * 64 + warp * 16 + lane / 4]);
+        spans.all_lo = ptx::opaque(of_warp.all_lo);
+        spans.all_hi = ptx::opaque(of_warp.all_hi);
+        spans.n = base;
+        spans.first = lane % 4 * 2;
+    }
+    if constexpr (L::DROPOUT) d = draw_of<L>(a, row, lane, head, batch);
+
+    // K and V of stage 0: the low descriptor words. V is read MN-major: its 64-column parts are
+    // BN * 128 bytes apart.
+    constexpr uint32_t STRIDE = L::BYTES / 16; // from stage 0 to stage 1
+    const uint32_t k0 = ptx::desc_lo(ptx::smem_addr(sm.k), 16);
+    const uint32_t v0 = ptx::desc_lo(ptx::smem_addr(sm.v), L::BN * 128);
+
+    if (c.wg == L::CONSUMERS - 1) ptx::bar_arrive(BAR_TURN, 256); // warpgroup 0 begins
+
+    // The last tile of the keys. FULL and CAUSAL: the only one that a mask cuts (but for D = 64,
+    // whose 192 rows reach over two).
+    uint32_t p[L::BN / 4], keep[2];
+    ptx::mbar_wait(ptx::smem_addr(&sm.q_full), 0);
+    ptx::mbar_wait(c.k_full, 0);
+    ptx::pin(c.s);
+    ptx::wgmma_fence();
+    qk(c, k0);
+    if (L::DROPOUT) draw<L>(keep, d, walk.n_last);
+    ptx::wgmma_wait<0>();
+    ptx::pin(c.s);
+    if (signal) ptx::mbar_arrive(c.k_empty);
+    if (L::SPANS)
+        mask_spans(c, spans);
+    else
+        mask_above(c, lim0, lim1);
+    softmax<true, L::EMPTY>(c);
+    to_bf16(p, c, keep);
+    ptx::mbar_wait(c.v_full, 0);
+
+    int t = 1;
+    Ring r = {k0 + STRIDE, v0, 2 * k0 + STRIDE, 2 * v0 + STRIDE, 8, 0};
+    if (L::CAUSAL && L::EMPTY && walk.tiles > 1) {
+        step<true>(c, p, r, signal, lim0 + L::BN, lim1 + L::BN, spans, d);
+        t = 2;
+    }
+#pragma unroll 1
+    for (; t < walk.tiles; ++t) step<false>(c, p, r, signal, 0, 0, spans, d);
+
+    // o of tile 0 of the keys. No one waits for K or V any more.
+    turn_wait(c);
+    ptx::pin(c.o);
+    ptx::wgmma_fence();
+    pv(c, p, r.v);
+    if (c.wg + 1 < L::CONSUMERS) turn_pass(c);
+    ptx::wgmma_wait<0>();
+    ptx::pin(c.o);
+
+    float inv[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        float sum = c.l[i];
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        inv[i] = L::SPANS && sum == 0.f ? 0.f : 1.f / sum; // no key: out is 0
+        if (L::DROPOUT) inv[i] *= a.drop.scale;
+        if (lane % 4 == 0 && row + 8 * i < a.Tq && a.lse)
+            a.lse[((int64_t)batch * gridDim.y + head) * a.Tq + row + 8 * i] =
+                c.m[i] * a.scale + __log2f(sum) * LN2;
+    }
+
+    // registers -> this warpgroup's rows of q (its products are done) -> global. TMA clips rows
+    // from Tq on and columns from D on.
+    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);
+    const uint32_t in_tile = warp * 16 + lane % 16, line = q + in_tile * 128;
+#pragma unroll
+    for (int i = 0; i < L::D / 16; ++i) {
+        uint32_t x[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const float *o = &c.o[i * 8 + j * 2];
+            x[j] = ptx::pack_bf16(o[0] * inv[j % 2], o[1] * inv[j % 2]);
+        }
+        const uint32_t chunk = i * 2 + lane / 16; // 16 bytes each
+        ptx::stmatrix_x4(line + chunk / 8 * L::BM * 128 + ((chunk % 8) ^ (in_tile % 8)) * 16, x[0],
+                         x[1], x[2], x[3]);
+    }
+    ptx::fence_async_proxy();
+    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);
+    if (thread == 0 && m0 + c.wg * 64 < a.Tq) {
+#pragma unroll
+        for (int i = 0; i < L::HALVES; ++i)
+            ptx::tma_store_4d(&to, q + i * L::BM * 128, i * 64, m0 + c.wg * 64, head, batch);
+        ptx::bulk_commit();
+        ptx::bulk_wait<0>();
+    }
+}
+
+template <int D, FwdMask MASK> cudaError_t fwd_head(const FwdCall &f, cudaStream_t stream)
+{
+    using L = Tile<D, MASK>;
+    FwdMaps m;
+    const cudaError_t e = fwd_maps(&m, f, L::BM, L::BN);
+    if (e != cudaSuccess) return e;
+    const LaunchShape shape = {
+        dim3((unsigned)((f.params.Tq + L::BM - 1) / L::BM), (unsigned)f.H, (unsigned)f.B),
+        dim3(L::THREADS), sizeof(Smem<L>)};
+    return launch(shape, stream, attention_fwd_kernel<L>, m.q, m.k, m.v, m.out, f.params);
+}
+
+template <FwdMask MASK> cudaError_t fwd_mask(const FwdCall &f, cudaStream_t stream)
+{
+    return f.D <= 64 ? fwd_head<64, MASK>(f, stream) : fwd_head<128, MASK>(f, stream);
+}
+
+} // namespace
