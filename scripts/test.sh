@@ -7,6 +7,7 @@
 #
 # Stages (each in its own build folder, so a second run is quick):
 #   release   gcc, -O3: all default tests                              build/
+#   sim       the CUDA kernels in the simulator, where nvcc is           build/
 #   clang     clang, -O3: the unit tests                               build-clang/
 #   asan      AddressSanitizer + UndefinedBehaviorSanitizer, without
 #             the long runs of the command line                        build-asan/
@@ -22,10 +23,10 @@
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
-usage() { sed -n '2,19s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,20s/^# \{0,1\}//p' "$0"; }
 
 all=no
-stages="release clang asan tsan"
+stages="release sim clang asan tsan"
 for arg in "$@"; do
     case $arg in
     --all) all=yes ;;
@@ -130,10 +131,11 @@ if ! scripts/setup.sh; then
 fi
 
 default='slow|oracle|fuzz'
-once="$default|sanitizer" # what only the slower builds run
+once="$default|sanitizer|sim" # what other stages run
 for s in $stages; do
     case $s in
     release) stage release release -LE "$once" ;;
+    sim) stage sim release -L sim -LE "$default" --no-tests=ignore ;;
     clang) stage clang clang -LE "$once|cli" -E "^check_" ;;
     asan) stage asan asan -LE "$default" -E "^check_|^cli_(kill9|learn|same_curve|resume$)" ;;
     tsan) stage tsan tsan -L threads -LE "$default" ;;

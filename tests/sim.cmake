@@ -13,6 +13,13 @@ if(NOT LATHE_HAS_CUDA OR NOT Python3_Interpreter_FOUND)
 endif()
 set(CUDASIM_FIXTURE sim_build)
 add_subdirectory(cudasim EXCLUDE_FROM_ALL)
+add_custom_target(sim)
+foreach(folder tests cudart/tests ptx2c/tests)
+    get_property(programs DIRECTORY cudasim/${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    add_dependencies(sim ${programs})
+endforeach()
+add_test(NAME sim_build COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target sim)
+set_tests_properties(sim_build PROPERTIES LABELS sim TIMEOUT 1800 FIXTURES_SETUP sim_build)
 
 include(${CMAKE_SOURCE_DIR}/kernels/cuda/sources.cmake) # CUDA_PLAIN_SOURCES, CUDA_HOPPER_SOURCES
 set(kernels ${CUDA_PLAIN_SOURCES} ${CUDA_HOPPER_SOURCES})
@@ -23,7 +30,6 @@ list(TRANSFORM kernels PREPEND ${CMAKE_SOURCE_DIR}/kernels/cuda/)
 cudasim_translate(lathe_simulated ${kernels})
 cudasim_translate(lathe_raced ${kernels} RACE)
 set_target_properties(lathe_simulated lathe_raced PROPERTIES EXCLUDE_FROM_ALL ON)
-add_custom_target(sim)
 
 # lathe_simulate(PROGRAM lathe_simulated|lathe_raced): link it with the simulator.
 function(lathe_simulate program kernels)
@@ -42,15 +48,8 @@ foreach(program op_check_sim op_check_race)
 endforeach()
 lathe_simulate(op_check_sim lathe_simulated)
 lathe_simulate(op_check_race lathe_raced)
-foreach(folder tests cudart/tests ptx2c/tests)
-    get_property(programs DIRECTORY cudasim/${folder} PROPERTY BUILDSYSTEM_TARGETS)
-    add_dependencies(sim ${programs})
-endforeach()
 
 # ---- tests ----
-add_test(NAME sim_build COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target sim)
-set_tests_properties(sim_build PROPERTIES LABELS sim TIMEOUT 1800 FIXTURES_SETUP sim_build)
-
 function(lathe_sim_test name)
     cmake_parse_arguments(T "" "" "ENV;COMMAND" ${ARGN})
     add_test(NAME ${name} COMMAND ${T_COMMAND})
