@@ -56,12 +56,23 @@ class Commands:
         lines = run.stdout.splitlines() if run.returncode == 0 else []
         words = [shlex.split(part) for line in lines for part in line.split(" && ")]
         self.all = [w for w in words if output_of(w)]
+        self.archives = [w for w in words if any(x.endswith(".a") for x in w) and not output_of(w)]
 
     def exists(self):
         return bool(self.all)
 
     def link(self):
         return next(w for w in reversed(self.all) if Path(output_of(w)).name == self.target)
+
+    def takes(self, output):
+        """Is it no object, or one that the program links, alone or from an archive?"""
+        link = {self.path(w) for w in self.link()}
+        inside = [w for w in self.archives if link & {self.path(x) for x in w if x.endswith(".a")}]
+        return not output.endswith(".o") or self.path(output) in link or any(
+            self.path(output) in {self.path(x) for x in w} for w in inside)
+
+    def path(self, word):
+        return os.path.join(self.build, word)
 
     def of_kernel(self, source):
         """The commands that lead from a .cu file to its objects."""
@@ -70,7 +81,7 @@ class Commands:
             if files & set(words) and Path(output_of(words)).name != self.target:
                 found.append(words)
                 files.add(output_of(words))
-        return found
+        return [words for words in found if self.takes(output_of(words))]
 
 
 def output_of(words):
@@ -119,11 +130,12 @@ def rebuild(commands, kernel, folder):
             execute(changed, commands.build)
             if output_of(words).endswith(".o"):
                 objects.append(output_of(words))
-    link = commands.link()
-    words = rename(link, {o: rename([o], renamed)[0] for o in objects})
+    # A program takes an object by its path, as Ninja or as CMake writes it, or from an archive: then
+    # one in front of the archive is taken instead.
+    made = {commands.path(o): rename([o], renamed)[0] for o in objects}
+    words = [made.pop(commands.path(w), w) for w in commands.link()]
     words[words.index("-o") + 1] = str(folder / commands.target)
-    # Objects that the program takes from an archive: those in front of it are taken instead.
-    words[1:1] = [rename([o], renamed)[0] for o in objects if o not in link]
+    words[1:1] = made.values()
     execute(words, commands.build)
     return str(folder / commands.target)
 
