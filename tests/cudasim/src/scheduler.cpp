@@ -279,10 +279,11 @@ void run_grid()
     unsigned extra = 0; // clusters brought in because the others only spin
     while (m.next_cluster < m.clusters || !m.resident.empty()) {
         while (m.resident.size() < most + extra && m.next_cluster < m.clusters) cluster_begin();
-        if (!machine_turn(false) && !machine_turn(true)) report_deadlock("deadlock");
+        // Who spins can always run, perhaps for a block whose copies wait until nothing else can.
         const unsigned threads = m.launch.block.x * m.launch.block.y * m.launch.block.z;
-        if (m.idle_yields > IDLE_ROUNDS * threads && m.next_cluster < m.clusters &&
-            extra < MAX_RESIDENT) {
+        const bool spinning = m.idle_yields > IDLE_ROUNDS * threads;
+        if (!machine_turn(spinning) && !machine_turn(true)) report_deadlock("deadlock");
+        if (spinning && m.next_cluster < m.clusters && extra < MAX_RESIDENT) {
             ++extra;
             m.idle_yields = 0;
         }
