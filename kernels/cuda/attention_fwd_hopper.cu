@@ -1,8 +1,9 @@
-// attention_fwd_hopper.cu -- attention, forward, for Hopper: which calls, and by which kernel.
+// attention_fwd_hopper.cu -- attention, forward, for Hopper: which calls, by which kernel; and the
+// kernel for queries that all see the same keys.
 // Contract: kernels/ops/attention_fwd.h   The kernel and its page: attention_fwd_hopper.cuh
 //
 // SPDX-License-Identifier: MIT
-#include "kernels/cuda/attention_fwd_hopper.h"
+#include "kernels/cuda/attention_fwd_hopper.cuh"
 #include "kernels/cuda/attention_tma.cuh"
 #include "kernels/cuda/cuda_kernels.h"
 
@@ -90,7 +91,7 @@ extern "C" int hopper_attention_fwd(const CudaDevice *d, const AttentionFwdArgs 
         f.k = (const uint16_t *)a->k + first.lo * a->kv_row; // all see these keys, and no others
         f.v = (const uint16_t *)a->v + first.lo * a->kv_row;
         f.params.Tk = first.hi - first.lo;
-        return (int)fwd_full(f, d->stream);
+        return (int)fwd_mask<FWD_FULL>(f, d->stream);
     }
     if (!documents && a->mask.causal && a->q_pos0 == 0 && last.lo == 0) {
         f.params.Tk = last.hi; // whatever later keys hold, NaN included

@@ -1,4 +1,4 @@
-// attention_fwd_hopper.cuh -- softmax attention, forward, for Hopper: TMA, wgmma, specialised warps.
+// attention_fwd_hopper.cuh -- softmax attention, forward, for Hopper: TMA, wgmma, warps with roles.
 // Contract: kernels/ops/attention_fwd.h   Launcher: attention_fwd_hopper.cu
 //
 // WHAT    One block owns BM queries of one head and walks the keys in tiles of BN, last tile first.
@@ -10,10 +10,10 @@
 //         the columns that this thread holds, o = sum p v. When m moves, l and o take a factor
 //         alpha = 2^(c (m_old - m_new)). At the end out = o / l, lse = scale m + ln(l), l summed
 //         over the four threads of a row. c and -m are one FFMA a score.
-//         D = 128: m moves only when a score passes it by a factor of 2^LAZY, so o is rarely touched
-//         (no approximation: l, o and p share the same m). D = 64: one score in 16 takes its 2^x on
-//         the FMA pipe, because MUFU alone (528 cycles a tile) would be slower than the tensor
-//         cores (512).
+//         D = 128: m moves only when a score passes it by a factor of 2^LAZY, so o is rarely
+//         touched (no approximation: l, o and p share the same m). D = 64: one score in 16 takes
+//         its 2^x on the FMA pipe, because MUFU alone (528 cycles a tile) would be slower than the
+//         tensor cores (512).
 //
 // TILING            keys, tiles of BN, right to left    D    mask     BM   BN   consumers   shared
 //                .. +--------+--------+--------+        128  full     128  176  2           208 KB
@@ -32,20 +32,35 @@
 // MASKS   FULL      every query sees all keys
 //         CAUSAL    key <= query, both from 0; only the first tile (D = 64: two, as 192 rows reach
 //                   over two tiles) is masked, by a copy of the step of its own
-//         SPANS     any span of keys a query (attention_mask.cuh): windows, documents, q_pos0. Tiles
-//                   that no query of the block sees are skipped; a warp whose 16 rows all see a
-//                   whole tile skips the mask. V rows that the block does not see are zeroed in
-//                   shared memory by a warp of the producer: 0 * NaN is NaN
+//         SPANS     any span of keys a query (attention_mask.cuh): windows, documents, q_pos0.
+//                   Tiles that no query of the block sees are skipped; a warp whose 16 rows all
+//                   see a whole tile skips the mask. V rows that the block does not see are zeroed
+//                   in shared memory by a warp of the producer: 0 * NaN is NaN
 //         DROPOUT   SPANS, and p is dropped after it was added to l
 //
 // DROPOUT Philox gives four neighbouring columns of a row, a thread holds two, in two rows. So even
 //         threads draw for the first row, odd ones for the second, and neighbours swap. The bits of
 //         a tile (64 a thread) are drawn while the products of that tile run.
 //
-// COST    4 Tq Tk D FLOP a head (causal: half). Per 128 keys and warpgroup 1024 tensor cycles (D = 64:
-//         512), of which wgmma keeps shared memory busy for 60 to 66 %. L2 -> SM per 128 keys:
-//         64 KB (D = 64: 32 KB) in 2048 (1536) tensor cycles, 32 (21) bytes a clock. DRAM: q, k, v
-//         and out once.
+// COST    4 Tq Tk D FLOP a head (causal: half). Per 128 keys and warpgroup 1024 tensor cycles
+//         (D = 64: 512), of which wgmma keeps shared memory busy for 60 to 66 %. L2 -> SM per 128
+//         keys: 64 KB (D = 64: 32 KB) in 2048 (1536) tensor cycles, 32 (21) bytes a clock. DRAM:
+//         q, k, v and out once.
+//
+//         Machine code, a warp and tile: instructions issued for each tensor cycle, and how many of
+//         them run under a product of the own warpgroup (scripts/check_sass). Registers are those
+//         of a consumer after setmaxnreg; ptxas counts 168 (D = 64: 128); no spill anywhere.
+//                        D   issue / tensor   covered   registers
+//             full      128       .411          62 %       240
+//             causal    128       .444          59 %       240
+//             full       64       .857          79 %       160
+//             causal     64       .854          78 %       160
+//             spans     128       .45  (masked tile .65)   240
+//             spans      64       .85  (masked tile 1.28)  160
+//             dropout   Philox takes about 950 instructions more a tile: it is what bounds it
+//
+// SHAPES  bf16; any D up to 128, any number of queries and keys, what TMA can address
+//         (attention_tma.cuh); scale > 0.
 //
 // RULES   out, lse: assign. One block writes a row, sums in a fixed order: bitwise repeatable, no
 //         atomics, no scratch. bf16 rounding of P is the only one inside; everything else is f32.
@@ -53,33 +68,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <type_traits>
-#include "kernels/cuda/attention_fwd_hopper.h"
+#include "kernels/cuda/attention_fwd_hopper_tile.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/ptx.cuh"
 
 namespace
 {
 
-constexpr int STAGES = 2;     // of K and of V; Ring relies on 2
-constexpr int FMA_EVERY = 16; // D = 64: every 16th 2^x avoids MUFU
-constexpr float LAZY = 8.f;   // D = 128: m moves when the largest score passes it by 2^LAZY
-constexpr float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
-
-template <int HEAD, FwdMask MASK> struct Tile {
-    static constexpr int D = HEAD;
-    static constexpr bool CAUSAL = MASK == FWD_CAUSAL;
-    static constexpr bool SPANS = MASK == FWD_SPANS || MASK == FWD_DROPOUT;
-    static constexpr bool DROPOUT = MASK == FWD_DROPOUT;
-    static constexpr int BN = D == 128 && MASK == FWD_FULL ? 176 : 128; // keys in a tile
-    static constexpr int CONSUMERS = D == 64 ? 3 : 2;                   // warpgroups
-    static constexpr int BM = 64 * CONSUMERS;
-    static constexpr int THREADS = 128 * (CONSUMERS + 1);
-    static constexpr int HALVES = D / 64; // 128-byte wide parts of a tile
-    static constexpr int REGS_PRODUCER = D == 64 ? 32 : 24, REGS_CONSUMER = D == 64 ? 160 : 240;
-    // May a row have no column yet after the first tile?
-    static constexpr bool EMPTY = SPANS || (CAUSAL && BM > BN);
-    static constexpr uint32_t BYTES = BN * D * 2; // of a K or V tile
-};
+constexpr int STAGES = 2; // of K and of V; Ring relies on 2
 
 struct SpansSmem {
     KeySpan row[192];
@@ -99,17 +94,6 @@ template <class L> struct Smem {            // every tile: [HALVES][rows][64], 1
 
 // Named barriers, one of each kind per consumer warpgroup.
 enum { BAR_TURN = 1, BAR_EPILOGUE = 4 };
-
-// What a consumer thread keeps. Element i of s and o is row i / 2 % 2 (8 rows apart), column
-// i / 4 * 8 + i % 2 behind the thread's first.
-template <class L> struct Consumer {
-    float s[L::BN / 2], o[L::D / 2]; // scores of a tile, then p; out, not normalised
-    float m[2], l[2], alpha[2];      // per row: reference score, sum of p, factor that o waits for
-    float scale_log2;                // scale * log2(e)
-    uint32_t q;                      // low descriptor word of this warpgroup's 64 rows
-    uint32_t k_full, k_empty, v_full, v_empty; // addresses of the barriers of stage 0
-    int wg;
-};
 
 // Where the ring stands: K of tile t, V of tile t - 1. Carried from step to step and flipped by a
 // subtraction: computed from t, every step would build it anew (20 more issue slots).
@@ -152,162 +136,6 @@ __device__ __forceinline__ void pv(Consumer<L> &c, const uint32_t (&p)[L::BN / 4
     ptx::wgmma_commit();
 }
 
-// ---- masks --------------------------------------------------------------------------------------
-
-// Columns of the tile beyond lim of their row count as -inf. Limits are relative to this thread's
-// first column.
-template <class L> __device__ __forceinline__ void mask_above(Consumer<L> &c, int lim0, int lim1)
-{
-#pragma unroll
-    for (int i = 0; i < L::BN / 2; ++i) {
-        const int col = i / 4 * 8 + i % 2;
-        if (col > (i & 2 ? lim1 : lim0)) c.s[i] = -INFINITY;
-    }
-}
-
-// What a thread of a SPANS kernel needs to know of its rows.
-struct Spans {
-    uint32_t row;       // address of the span of its first row; the other is 8 further
-    int all_lo, all_hi; // keys that every row of the warp sees
-    int n;              // first key of the tile, plus this thread's first column
-    int first;          // this thread's first column in a tile
-};
-
-__device__ __forceinline__ KeySpan load_span(uint32_t address)
-{
-    return {(int)ptx::ld_shared(address), (int)ptx::ld_shared(address + 4)};
-}
-
-// Columns outside the span of their row count as -inf.
-template <class L> __device__ __forceinline__ void mask_spans(Consumer<L> &c, const Spans &w)
-{
-    const int n = w.n - w.first;
-    if (n >= w.all_lo && n + L::BN <= w.all_hi) return;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        const KeySpan s = load_span(w.row + r * 8 * (uint32_t)sizeof(KeySpan));
-        const int lo = s.lo - w.n, hi = s.hi - w.n;
-#pragma unroll
-        for (int i = 2 * r; i < L::BN / 2; i += i % 2 ? 3 : 1) {
-            const int col = i / 4 * 8 + i % 2;
-            if (col < lo || col >= hi) c.s[i] = -INFINITY;
-        }
-    }
-}
-
-// ---- dropout ------------------------------------------------------------------------------------
-
-struct Draw { // what a thread draws: columns 4 col4 .. 4 col4 + 3 of each 8, of one row
-    DropKey key;
-    uint32_t row, col4, threshold;
-};
-
-// Which of this thread's scores of the tile at key n stay: bit i % 32 of keep[i / 32] is for c.s[i].
-template <class L> __device__ __forceinline__ void draw(uint32_t (&keep)[2], const Draw &d, int n)
-{
-    constexpr int CALLS = L::D == 64 ? 2 : 4; // at a time; more take registers that are not there
-    const bool odd = threadIdx.x & 1;
-    uint64_t mine = 0; // bit 4 g + j: column 8 g + 4 col4 + j
-#pragma unroll 1
-    for (int g = 0; g < L::BN / 8; g += CALLS) {
-        uint64_t bits = 0;
-#pragma unroll
-        for (int u = 0; u < CALLS; ++u) {
-            uint32_t w[4], four = 0;
-            drop_words(w, d.key, d.row, d.col4 + n / 4 + 2 * (g + u));
-#pragma unroll
-            for (int j = 0; j < 4; ++j) four |= (uint32_t)(w[j] >= d.threshold) << j;
-            bits |= (uint64_t)four << (64 - 4 * CALLS + 4 * u);
-        }
-        mine = mine >> (4 * CALLS) | bits;
-    }
-    // Even threads drew for the first row, odd ones for the second; an even thread's columns are
-    // the first two of the four.
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const uint32_t own = (uint32_t)(mine >> (32 * i));
-        const uint32_t other = __shfl_xor_sync(0xffffffffu, own, 1);
-        const uint32_t row0 = odd ? other >> 2 : own, row1 = odd ? own >> 2 : other;
-        keep[i] = (row0 & 0x33333333u) | (row1 & 0x33333333u) << 2;
-    }
-}
-
-// ---- softmax ------------------------------------------------------------------------------------
-
-__device__ __forceinline__ float quad_max(float x)
-{
-    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-
-// 2^x on the FMA pipe. x = n + f, |f| <= 1/2: 2^f by a minimax polynomial (relative error 3e-6),
-// 2^n by its exponent bits. x <= 127; below -127 the answer is 0; NaN stays NaN.
-__device__ __forceinline__ float ex2_fma(float x)
-{
-    x = ptx::max_nan(x, -127.f);
-    const float t = x + 12582912.f, f = x - (t - 12582912.f); // the low bits of t are n
-    float p = __fmaf_rn(f, 0.0095828551f, 0.0559064347f);
-    p = __fmaf_rn(f, p, 0.2402409864f);
-    p = __fmaf_rn(f, p, 0.6931241923f);
-    p = __fmaf_rn(f, p, 1.f);
-    return p * __int_as_float((__float_as_int(t) << 23) + 0x3f800000);
-}
-
-// Online softmax over the tile in c.s: leaves 2^(scale_log2 (s - m)) in c.s, adds it up in l.
-// Returns whether o needs to be multiplied by alpha. D = 128: m follows the largest score only when
-// that ran away by a factor of 2^LAZY; until then p, l and o may be that much larger than usual,
-// which costs no precision in floating point. A row decides for itself and has alpha = 1 exactly if
-// it stays; the answer is for the warp. EMPTY: a row may have no column yet.
-template <bool FIRST, bool EMPTY, class L> __device__ __forceinline__ bool softmax(Consumer<L> &c)
-{
-    bool moved = L::D == 64;
-    float neg[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        float x = FIRST ? c.s[2 * r] : c.m[r];
-#pragma unroll
-        for (int i = FIRST ? 4 : 0; i < L::BN / 2; i += 4) x = fmaxf(x, c.s[i + 2 * r]);
-#pragma unroll
-        for (int i = 0; i < L::BN / 2; i += 4) x = fmaxf(x, c.s[i + 2 * r + 1]);
-        x = quad_max(x);
-        if (!FIRST && L::D == 128) {
-            const bool move = (x - c.m[r]) * c.scale_log2 > LAZY;
-            x = move ? x : c.m[r];
-            moved |= move;
-        }
-        const float finite = EMPTY && x == -INFINITY ? 0.f : x;
-        neg[r] = -finite * c.scale_log2;
-        if (!FIRST) {
-            c.alpha[r] = ptx::ex2((c.m[r] - finite) * c.scale_log2);
-            c.l[r] *= c.alpha[r];
-        }
-        c.m[r] = x;
-    }
-#pragma unroll
-    for (int i = 0; i < L::BN / 2; ++i) {
-        const int r = i / 2 % 2;
-        const float x = __fmaf_rn(c.s[i], c.scale_log2, neg[r]);
-        c.s[i] = L::D == 64 && i % FMA_EVERY == FMA_EVERY - 1 ? ex2_fma(x) : ptx::ex2(x);
-        c.l[r] = FIRST && i % 2 == 0 && i < 4 ? c.s[i] : c.l[r] + c.s[i];
-    }
-    return L::D == 64 || (!FIRST && __any_sync(0xffffffffu, moved));
-}
-
-template <class L>
-__device__ __forceinline__ void to_bf16(uint32_t (&p)[L::BN / 4], const Consumer<L> &c,
-                                        const uint32_t (&keep)[2])
-{
-#pragma unroll
-    for (int i = 0; i < L::BN / 4; ++i) {
-        float lo = c.s[2 * i], hi = c.s[2 * i + 1];
-        if (L::DROPOUT) { // a dropped element is 0 even where p is NaN
-            lo = keep[i / 16] >> (2 * i % 32) & 1 ? lo : 0.f;
-            hi = keep[i / 16] >> (2 * i % 32 + 1) & 1 ? hi : 0.f;
-        }
-        p[i] = ptx::pack_bf16(lo, hi);
-    }
-}
-
 // ---- a step -------------------------------------------------------------------------------------
 
 // The consumers take turns in issuing products, so that one's softmax runs during the products of
@@ -323,9 +151,9 @@ template <class L> __device__ __forceinline__ void turn_pass(const Consumer<L> &
 }
 
 // Tile t: its scores and p; o of tile t - 1. On entry p and V of tile t - 1 are there. The wait for
-// V[t] belongs to the next step; it stands before the last wgmma wait because it ends a basic block,
-// and ptxas moves 2^x across the wgmma wait but not across blocks: the exponentials stay where the
-// product o += P V hides them.
+// V[t] belongs to the next step; it stands before the last wgmma wait because it ends a basic
+// block, and ptxas moves 2^x across the wgmma wait but not across blocks: the exponentials stay
+// where the product o += P V hides them.
 template <bool MASK, class L>
 __device__ __forceinline__ void step(Consumer<L> &c, uint32_t (&p)[L::BN / 4], Ring &r, bool signal,
                                      int lim0, int lim1, Spans &w, const Draw &d)
@@ -494,6 +322,160 @@ __device__ __forceinline__ Draw draw_of(const FwdParams &a, int row, int lane, i
     return d;
 }
 
+// Where a consumer thread stands.
+struct Place {
+    int m0, head, batch; // first row of the block
+    int warp, lane;      // of the warpgroup
+    int row;             // its first row; the other is 8 further
+    uint32_t q;          // address of the warpgroup's 64 rows of q
+};
+
+// The parts of the spans that a consumer thread needs.
+template <class L>
+__device__ __forceinline__ Spans spans_of(const Smem<L> &sm, const Place &at, int wg, int base)
+{
+    Spans w = {};
+    if constexpr (L::SPANS) {
+        const TileSpan of_warp = sm.spans.warp[wg * 4 + at.warp];
+        w.row = ptx::smem_addr(&sm.spans.row[wg * 64 + at.warp * 16 + at.lane / 4]);
+        w.all_lo = ptx::opaque(of_warp.all_lo);
+        w.all_hi = ptx::opaque(of_warp.all_hi);
+        w.n = base;
+        w.first = at.lane % 4 * 2;
+    }
+    return w;
+}
+
+// The last tile of the keys, the first of the walk. FULL and CAUSAL: the only one that a mask cuts
+// (but for D = 64 causal, whose 192 rows reach over two).
+template <class L>
+__device__ __forceinline__ void first_step(Consumer<L> &c, uint32_t (&p)[L::BN / 4], uint32_t k,
+                                           bool signal, int lim0, int lim1, const Spans &w,
+                                           const Draw &d)
+{
+    uint32_t keep[2];
+    ptx::mbar_wait(c.k_full, 0);
+    ptx::pin(c.s);
+    ptx::wgmma_fence();
+    qk(c, k);
+    if (L::DROPOUT) draw<L>(keep, d, w.n - w.first);
+    ptx::wgmma_wait<0>();
+    ptx::pin(c.s);
+    if (signal) ptx::mbar_arrive(c.k_empty);
+    if (L::SPANS)
+        mask_spans(c, w);
+    else
+        mask_above(c, lim0, lim1);
+    softmax<true, L::EMPTY>(c);
+    to_bf16(p, c, keep);
+    ptx::mbar_wait(c.v_full, 0);
+}
+
+// lse and out of this thread's rows: registers, then the warpgroup's rows of q (whose products are
+// done), then global memory. TMA clips rows from Tq on and columns from D on.
+template <class L>
+__device__ __forceinline__ void store_rows(const Consumer<L> &c, const Place &at,
+                                           const FwdParams &a, const CUtensorMap *to)
+{
+    float inv[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        float sum = c.l[i];
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        inv[i] = L::SPANS && sum == 0.f ? 0.f : 1.f / sum; // no key: out is 0
+        if (L::DROPOUT) inv[i] *= a.drop.scale;
+        const int row = at.row + 8 * i;
+        if (at.lane % 4 == 0 && row < a.Tq && a.lse)
+            a.lse[((int64_t)at.batch * gridDim.y + at.head) * a.Tq + row] =
+                c.m[i] * a.scale + __log2f(sum) * LN2;
+    }
+
+    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);
+    const uint32_t in_tile = at.warp * 16 + at.lane % 16, line = at.q + in_tile * 128;
+#pragma unroll
+    for (int i = 0; i < L::D / 16; ++i) {
+        uint32_t x[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const float *o = &c.o[i * 8 + j * 2];
+            x[j] = ptx::pack_bf16(o[0] * inv[j % 2], o[1] * inv[j % 2]);
+        }
+        const uint32_t chunk = i * 2 + at.lane / 16; // 16 bytes each
+        ptx::stmatrix_x4(line + chunk / 8 * L::BM * 128 + ((chunk % 8) ^ (in_tile % 8)) * 16, x[0],
+                         x[1], x[2], x[3]);
+    }
+    ptx::fence_async_proxy();
+    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);
+    const int row = at.m0 + c.wg * 64;
+    if (at.warp == 0 && at.lane == 0 && row < a.Tq) {
+#pragma unroll
+        for (int i = 0; i < L::HALVES; ++i)
+            ptx::tma_store_4d(to, at.q + i * L::BM * 128, i * 64, row, at.head, at.batch);
+        ptx::bulk_commit();
+        ptx::bulk_wait<0>();
+    }
+}
+
+// A consumer warpgroup, from the first tile to the store of its 64 rows.
+template <class L>
+__device__ __forceinline__ void consume(Smem<L> &sm, const CUtensorMap *to, const FwdParams &a,
+                                        const Walk &walk, int wg, int m0)
+{
+    const int thread = threadIdx.x % 128, lane = thread % 32;
+    const bool signal = lane == 0;
+    Place at = {m0, (int)blockIdx.y, (int)blockIdx.z, thread / 32, lane, 0, 0};
+    Consumer<L> c;
+    c.wg = wg;
+    c.scale_log2 = a.scale * LOG2E;
+    at.row = m0 + wg * 64 + at.warp * 16 + lane / 4;
+    at.q = ptx::smem_addr(sm.q) + wg * 64 * 128;
+    c.q = ptx::desc_lo(at.q, 16);
+    c.k_full = ptx::smem_addr(sm.k_full), c.k_empty = ptx::smem_addr(sm.k_empty);
+    c.v_full = ptx::smem_addr(sm.v_full), c.v_empty = ptx::smem_addr(sm.v_empty);
+#pragma unroll
+    for (int i = 0; i < L::D / 2; ++i) c.o[i] = 0.f;
+
+    // Row r sees columns up to min(r, Tk - 1); relative to the last tile and the thread's first
+    // column:
+    const int base = walk.n_last + lane % 4 * 2;
+    const int lim0 = (L::CAUSAL ? min(at.row, a.Tk - 1) : a.Tk - 1) - base;
+    const int lim1 = (L::CAUSAL ? min(at.row + 8, a.Tk - 1) : a.Tk - 1) - base;
+    Spans w = spans_of(sm, at, wg, base);
+    Draw d = {};
+    if constexpr (L::DROPOUT) d = draw_of<L>(a, at.row, lane, at.head, at.batch);
+
+    // K and V of stage 0: the low descriptor words. V is read MN-major: its 64-column parts are
+    // BN * 128 bytes apart.
+    constexpr uint32_t STRIDE = L::BYTES / 16; // from stage 0 to stage 1
+    const uint32_t k0 = ptx::desc_lo(ptx::smem_addr(sm.k), 16);
+    const uint32_t v0 = ptx::desc_lo(ptx::smem_addr(sm.v), L::BN * 128);
+
+    if (wg == L::CONSUMERS - 1) ptx::bar_arrive(BAR_TURN, 256); // warpgroup 0 begins
+
+    uint32_t p[L::BN / 4];
+    ptx::mbar_wait(ptx::smem_addr(&sm.q_full), 0);
+    first_step(c, p, k0, signal, lim0, lim1, w, d);
+    int t = 1;
+    Ring r = {k0 + STRIDE, v0, 2 * k0 + STRIDE, 2 * v0 + STRIDE, 8, 0};
+    if (L::CAUSAL && L::EMPTY && walk.tiles > 1) {
+        step<true>(c, p, r, signal, lim0 + L::BN, lim1 + L::BN, w, d);
+        t = 2;
+    }
+#pragma unroll 1
+    for (; t < walk.tiles; ++t) step<false>(c, p, r, signal, 0, 0, w, d);
+
+    // o of the last tile of the walk. No one waits for K or V any more.
+    turn_wait(c);
+    ptx::pin(c.o);
+    ptx::wgmma_fence();
+    pv(c, p, r.v);
+    if (wg + 1 < L::CONSUMERS) turn_pass(c);
+    ptx::wgmma_wait<0>();
+    ptx::pin(c.o);
+    store_rows(c, at, a, to);
+}
+
 template <class L>
 __global__ void __launch_bounds__(L::THREADS, 1)
     attention_fwd_kernel(const __grid_constant__ CUtensorMap tq,
@@ -517,10 +499,7 @@ __global__ void __launch_bounds__(L::THREADS, 1)
             ptx::mbar_init(ptx::smem_addr(&sm.v_full[i]), 1);
             ptx::mbar_init(ptx::smem_addr(&sm.k_empty[i]), 4 * L::CONSUMERS); // one a warp
             ptx::mbar_init(ptx::smem_addr(&sm.v_empty[i]), 4 * L::CONSUMERS);
-        }
-        if constexpr (L::SPANS) {
-            ptx::mbar_init(ptx::smem_addr(&sm.spans.v_edge[0]), 1);
-            ptx::mbar_init(ptx::smem_addr(&sm.spans.v_edge[1]), 1);
+            if constexpr (L::SPANS) ptx::mbar_init(ptx::smem_addr(&sm.spans.v_edge[i]), 1);
         }
         ptx::mbar_init_fence();
     }
@@ -531,127 +510,12 @@ __global__ void __launch_bounds__(L::THREADS, 1)
     if (role == 0) {
         ptx::regs_dec<L::REGS_PRODUCER>();
         if (threadIdx.x == 0) produce(sm, &tq, &tk, &tv, walk, m0, head, batch);
-        if constexpr (L::SPANS) {
+        if constexpr (L::SPANS)
             if (threadIdx.x / 32 == 1) zero_edges(sm, walk, threadIdx.x % 32);
-        }
         return;
     }
-
     ptx::regs_inc<L::REGS_CONSUMER>();
-    const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
-    const bool signal = lane == 0;
-    Consumer<L> c;
-    c.wg = role - 1;
-    c.scale_log2 = a.scale * LOG2E;
-    const uint32_t q = ptx::smem_addr(sm.q) + c.wg * 64 * 128; // this warpgroup's rows
-    c.q = ptx::desc_lo(q, 16);
-    c.k_full = ptx::smem_addr(sm.k_full), c.k_empty = ptx::smem_addr(sm.k_empty);
-    c.v_full = ptx::smem_addr(sm.v_full), c.v_empty = ptx::smem_addr(sm.v_empty);
-#pragma unroll
-    for (int i = 0; i < L::D / 2; ++i) c.o[i] = 0.f;
-
-    // Row r of this thread sees columns up to min(row, Tk - 1); relative to the last tile and the
-    // thread's first column:
-    const int row = m0 + c.wg * 64 + warp * 16 + lane / 4;
-    const int base = walk.n_last + lane % 4 * 2;
-    const int lim0 = (L::CAUSAL ? min(row, a.Tk - 1) : a.Tk - 1) - base;
-    const int lim1 = (L::CAUSAL ? min(row + 8, a.Tk - 1) : a.Tk - 1) - base;
-    Spans spans = {};
-    Draw d = {};
-    if constexpr (L::SPANS) {
-        const TileSpan of_warp = sm.spans.warp[c.wg * 4 + warp];
-        spans.row = ptx::smem_addr(&sm.spans.row[c.wg * 64 + warp * 16 + lane / 4]);
-        spans.all_lo = ptx::opaque(of_warp.all_lo);
-        spans.all_hi = ptx::opaque(of_warp.all_hi);
-        spans.n = base;
-        spans.first = lane % 4 * 2;
-    }
-    if constexpr (L::DROPOUT) d = draw_of<L>(a, row, lane, head, batch);
-
-    // K and V of stage 0: the low descriptor words. V is read MN-major: its 64-column parts are
-    // BN * 128 bytes apart.
-    constexpr uint32_t STRIDE = L::BYTES / 16; // from stage 0 to stage 1
-    const uint32_t k0 = ptx::desc_lo(ptx::smem_addr(sm.k), 16);
-    const uint32_t v0 = ptx::desc_lo(ptx::smem_addr(sm.v), L::BN * 128);
-
-    if (c.wg == L::CONSUMERS - 1) ptx::bar_arrive(BAR_TURN, 256); // warpgroup 0 begins
-
-    // The last tile of the keys. FULL and CAUSAL: the only one that a mask cuts (but for D = 64,
-    // whose 192 rows reach over two).
-    uint32_t p[L::BN / 4], keep[2];
-    ptx::mbar_wait(ptx::smem_addr(&sm.q_full), 0);
-    ptx::mbar_wait(c.k_full, 0);
-    ptx::pin(c.s);
-    ptx::wgmma_fence();
-    qk(c, k0);
-    if (L::DROPOUT) draw<L>(keep, d, walk.n_last);
-    ptx::wgmma_wait<0>();
-    ptx::pin(c.s);
-    if (signal) ptx::mbar_arrive(c.k_empty);
-    if (L::SPANS)
-        mask_spans(c, spans);
-    else
-        mask_above(c, lim0, lim1);
-    softmax<true, L::EMPTY>(c);
-    to_bf16(p, c, keep);
-    ptx::mbar_wait(c.v_full, 0);
-
-    int t = 1;
-    Ring r = {k0 + STRIDE, v0, 2 * k0 + STRIDE, 2 * v0 + STRIDE, 8, 0};
-    if (L::CAUSAL && L::EMPTY && walk.tiles > 1) {
-        step<true>(c, p, r, signal, lim0 + L::BN, lim1 + L::BN, spans, d);
-        t = 2;
-    }
-#pragma unroll 1
-    for (; t < walk.tiles; ++t) step<false>(c, p, r, signal, 0, 0, spans, d);
-
-    // o of tile 0 of the keys. No one waits for K or V any more.
-    turn_wait(c);
-    ptx::pin(c.o);
-    ptx::wgmma_fence();
-    pv(c, p, r.v);
-    if (c.wg + 1 < L::CONSUMERS) turn_pass(c);
-    ptx::wgmma_wait<0>();
-    ptx::pin(c.o);
-
-    float inv[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        float sum = c.l[i];
-        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-        inv[i] = L::SPANS && sum == 0.f ? 0.f : 1.f / sum; // no key: out is 0
-        if (L::DROPOUT) inv[i] *= a.drop.scale;
-        if (lane % 4 == 0 && row + 8 * i < a.Tq && a.lse)
-            a.lse[((int64_t)batch * gridDim.y + head) * a.Tq + row + 8 * i] =
-                c.m[i] * a.scale + __log2f(sum) * LN2;
-    }
-
-    // registers -> this warpgroup's rows of q (its products are done) -> global. TMA clips rows
-    // from Tq on and columns from D on.
-    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);
-    const uint32_t in_tile = warp * 16 + lane % 16, line = q + in_tile * 128;
-#pragma unroll
-    for (int i = 0; i < L::D / 16; ++i) {
-        uint32_t x[4];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const float *o = &c.o[i * 8 + j * 2];
-            x[j] = ptx::pack_bf16(o[0] * inv[j % 2], o[1] * inv[j % 2]);
-        }
-        const uint32_t chunk = i * 2 + lane / 16; // 16 bytes each
-        ptx::stmatrix_x4(line + chunk / 8 * L::BM * 128 + ((chunk % 8) ^ (in_tile % 8)) * 16, x[0],
-                         x[1], x[2], x[3]);
-    }
-    ptx::fence_async_proxy();
-    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);
-    if (thread == 0 && m0 + c.wg * 64 < a.Tq) {
-#pragma unroll
-        for (int i = 0; i < L::HALVES; ++i)
-            ptx::tma_store_4d(&to, q + i * L::BM * 128, i * 64, m0 + c.wg * 64, head, batch);
-        ptx::bulk_commit();
-        ptx::bulk_wait<0>();
-    }
+    consume(sm, &to, a, walk, role - 1, m0);
 }
 
 template <int D, FwdMask MASK> cudaError_t fwd_head(const FwdCall &f, cudaStream_t stream)

@@ -32,7 +32,6 @@ struct FwdMaps {
 };
 
 cudaError_t fwd_maps(FwdMaps *maps, const FwdCall &f, int q_rows, int k_rows);
-cudaError_t fwd_full(const FwdCall &f, cudaStream_t stream);
 cudaError_t fwd_causal(const FwdCall &f, cudaStream_t stream);
 cudaError_t fwd_spans(const FwdCall &f, cudaStream_t stream);
 cudaError_t fwd_dropout(const FwdCall &f, cudaStream_t stream);

@@ -1,4 +1,4 @@
-// attention_fwd_hopper_causal.cu -- attention, forward, for Hopper: a query sees the keys up to its own.
+// attention_fwd_hopper_causal.cu -- attention, forward, for Hopper: keys up to the query's own.
 // The kernel and its page: attention_fwd_hopper.cuh
 //
 // SPDX-License-Identifier: MIT
