@@ -333,6 +333,19 @@ PTX_FN uint32_t pack_f16(float lo, float hi)
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
     return r;
 }
+PTX_FN float2 unpack_bf16(uint32_t x)
+{
+    return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u));
+}
+PTX_FN float2 unpack_f16(uint32_t x)
+{
+    float2 r;
+    asm("{\n.reg .b16 lo, hi;\nmov.b32 {lo, hi}, %2;\n"
+        "cvt.f32.f16 %0, lo;\ncvt.f32.f16 %1, hi;\n}\n"
+        : "=f"(r.x), "=f"(r.y)
+        : "r"(x));
+    return r;
+}
 
 // A warp-uniform value of which ptxas does not know how it came about. What it knows it computes
 // again in every iteration of a loop; a value out of a shuffle stays in a uniform register.
@@ -495,5 +508,25 @@ PTX_WGMMA8_ALL_(e5m2, "e5m2.e4m3")
 #undef PTX_WGMMA16_RS_
 #undef PTX_WGMMA16_
 #undef PTX_MMA_
+
+// ---- between blocks: a counter in global memory -------------------------------------------------
+
+PTX_FN uint32_t ld_acquire_gpu(const uint32_t *p)
+{
+    uint32_t x;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
+    return x;
+}
+PTX_FN void red_release_gpu_add(uint32_t *p, uint32_t x)
+{
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
+}
+
+// ---- two floats of shared memory ----------------------------------------------------------------
+
+PTX_FN void ld_shared_v2(float &x, float &y, uint32_t src)
+{
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(src) : "memory");
+}
 
 } // namespace ptx
