@@ -1,0 +1,21 @@
+// cublaslt.h -- matrix products by NVIDIA's cuBLASLt, as implementation "cublaslt" of op matmul.
+//
+// The library is opened when a device first asks for it; without it the row says why, and another
+// implementation serves. cublaslt.c implements this header; where cublasLt.h was missing when lathe
+// was built, cublaslt_none.c does, which knows no such implementation.
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include <stddef.h>
+#include "kernels/ops.h"
+
+// Of one device: the library's handle and what was chosen for each shape. Not for several threads.
+typedef struct Cublaslt Cublaslt;
+
+LT_C_BEGIN
+// "cuBLASLt 13.1.0", or why there is none. Opens the library, but touches no GPU.
+void cublaslt_describe(char *out, size_t size);
+// Enters "cublaslt" as the preferred implementation of matmul.
+void cublaslt_register(Ops *ops);
+void cublaslt_close(Cublaslt *lt); // NULL is fine
+LT_C_END
