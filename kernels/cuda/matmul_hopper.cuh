@@ -1,0 +1,179 @@
+// matmul_hopper.cuh -- matrix product on Hopper's tensor cores: the page, tiles, parameters.
+// Contract: kernels/ops/matmul.h   Oracle: kernels/ref/matmul_ref.c   Plain version: matmul.cu
+// Read on:  matmul_hopper_loop.cuh (ring and main loop), matmul_hopper_epilogue.cuh (what becomes
+//           of the sums), matmul_hopper_kernel.cuh (who does what), matmul_hopper.cu (which tile).
+//
+// WHAT    One CTA per SM walks over output tiles. Warpgroup 0 is the producer: one thread of it
+//         copies A and B tiles by TMA into a ring of stages. Warpgroups 1 and 2 are consumers: they
+//         multiply with wgmma, each 64 rows of the tile. The producer runs ahead into the next tile
+//         while the consumers are in their epilogue.
+//
+// MATH    128 bytes of k are 4 wgmma of 32 bytes. A k-block, which is a stage of the ring and a
+//         turn of the main loop, is 128 bytes of k, SMALL: twice that. The tensor core's own
+//         accumulator keeps the whole sum of a tile in f32.
+//         ping-pong  each consumer has a tile of its own: one multiplies while the other is in its
+//                    epilogue. For short K.
+//         split-K    a work item is (tile, part of K). Every part leaves its sum in scratch
+//                    memory; the one that finishes last adds all parts in the order of k and runs
+//                    the epilogue. How many parts is a function of the shape alone: the bits of C
+//                    do not depend on the number of SMs.
+//
+// TILING                     N ->  BN = 256, SMALL: 128
+//                  +------------------------------+
+//           64 rows|  consumer 0: 64 x BN f32     |     a stage: [ A BM x 128 B | B BN x 128 B ]
+//                  +------------------------------+     C on its way out: 2 x 2 chunks, 64 x 128 B
+//           64 rows|  consumer 1: 64 x BN f32     |     bias: 2 x BN f32
+//                  +------------------------------+
+//                       BM x BN     stages       cluster  bytes from L2 for a tensor cycle
+//         BIG           128 x 256   4 x 48 KB    2        32
+//         PINGPONG       64 x 256   4 x 40 KB    2        48
+//         SMALL         128 x 128   3 x 64 KB    1        64
+//         An operand whose k is contiguous in memory is one TMA box of 128-byte rows. One stored
+//         the other way (NN: B; TN: A and B) is a row of boxes, each 64 (m or n) x 64 (k); wgmma
+//         transposes as it reads. 128-byte swizzle everywhere.
+//         Cluster of 2: two CTAs, one above the other, share the B tile. Each loads half of it and
+//         multicasts it to both, so a stage is free when the consumers of both have released it.
+//         grid min(work, SMs), block 384 threads, 168 registers moved to 40 / 232 / 232.
+//         Order of tiles: groups of 2048 rows, down the rows first, so that the tiles of one wave
+//         are about square together and their A and B panels stay in L2.
+//
+// COST    2 M N K FLOP; reads (M K ceil(N / BN) + N K ceil(M / (BM x cluster))) elements from L2.
+//         128 x 256: 1024 tensor cycles a k-block. Shared memory, of 128 bytes a cycle: wgmma reads
+//         0.63 (SMALL 0.75), TMA writes 0.38 (0.5).
+//         The epilogue is exposed, except with ping-pong: 4 chunks (f32: 8), two barriers each.
+//
+// RULES   C: assign, or accumulate (f32: added in L2, once an element; 16 bits: read, added in f32,
+//         rounded once). Bitwise repeatable. Ragged edges: TMA fills loads with zero, clips stores.
+//         full[s]: 1 arrival and the bytes of a stage. empty[s]: one arrival from each consumer
+//         warp that reads the stage (8; ping-pong 4; twice that in a cluster), for stage k-1 once
+//         wait_group 1 says that its wgmmas are done. CTAs of a cluster leave together.
+//         Split-K counts in a variable of the module: launches on one GPU must follow each other.
+//
+// SHAPES  A, B, C, aux and their rows at multiples of 16 bytes; any M, N, K from 1 to 2^31 - 256.
+//
+// REGISTERS  ptxas -v: 168 of 168 for each instance, no spill, no C75xx notice.
+//
+// FP8 is the same kernel with one-byte elements (BK = 128 of k), a scale in the epilogue, and sums
+// that leave the tensor core after each k-block: elem_bytes() and multiply() are where it enters.
+//
+// SPDX-License-Identifier: MIT
+#pragma once
+#include "kernels/cuda/matmul_hopper.h"
+#include "kernels/cuda/ptx.cuh"
+
+namespace matmul_hopper // not anonymous: a kernel is found by its name
+{
+
+enum class Layout { NT, NN, TN }; // is A, is B transposed: forward, dx, dW
+enum class Kind {
+    PLAIN,     // C has the operands' type: bias, accumulate
+    PLAIN_F32, // C is f32: bias, accumulate
+    GELU,      // bias, aux out, any activation
+    DGELU,     // aux in
+};
+enum class Tile { BIG, PINGPONG, SMALL };
+
+// What is compiled: X(layout, element type, kind, tile); one file for each list.
+#define MATMUL_HOPPER_NT(X)                                                                        \
+    X(NT, BF16, PLAIN, BIG)                                                                        \
+    X(NT, BF16, PLAIN, PINGPONG)                                                                   \
+    X(NT, BF16, PLAIN, SMALL)                                                                      \
+    X(NT, BF16, PLAIN_F32, BIG)                                                                    \
+    X(NT, BF16, PLAIN_F32, SMALL)
+#define MATMUL_HOPPER_GELU(X)                                                                      \
+    X(NT, BF16, GELU, BIG)                                                                         \
+    X(NT, BF16, GELU, PINGPONG)                                                                    \
+    X(NT, BF16, GELU, SMALL)
+#define MATMUL_HOPPER_NN(X)                                                                        \
+    X(NN, BF16, PLAIN, BIG)                                                                        \
+    X(NN, BF16, PLAIN, PINGPONG)                                                                   \
+    X(NN, BF16, PLAIN, SMALL)
+#define MATMUL_HOPPER_DGELU(X)                                                                     \
+    X(NN, BF16, DGELU, BIG)                                                                        \
+    X(NN, BF16, DGELU, PINGPONG)                                                                   \
+    X(NN, BF16, DGELU, SMALL)
+#define MATMUL_HOPPER_TN(X)                                                                        \
+    X(TN, BF16, PLAIN_F32, BIG)                                                                    \
+    X(TN, BF16, PLAIN_F32, SMALL)
+#define MATMUL_HOPPER_F16(X)                                                                       \
+    X(NT, F16, PLAIN, SMALL)                                                                       \
+    X(NT, F16, GELU, SMALL)                                                                        \
+    X(NN, F16, PLAIN, SMALL)                                                                       \
+    X(NN, F16, DGELU, SMALL)                                                                       \
+    X(TN, F16, PLAIN_F32, SMALL)
+#define MATMUL_HOPPER_ALL(X)                                                                       \
+    MATMUL_HOPPER_NT(X)                                                                            \
+    MATMUL_HOPPER_GELU(X)                                                                          \
+    MATMUL_HOPPER_NN(X)                                                                            \
+    MATMUL_HOPPER_DGELU(X)                                                                         \
+    MATMUL_HOPPER_TN(X)                                                                            \
+    MATMUL_HOPPER_F16(X)
+
+constexpr int ROW = 128;                             // bytes: a row of the swizzle
+constexpr int CONSUMERS = 2;                         // warpgroups
+constexpr int WARPGROUP = 128;                       // threads
+constexpr int BOX_BYTES = 64 * ROW;                  // 64 rows of 128 bytes
+constexpr int CHUNK_BYTES = 64 * ROW;                // C on its way out
+constexpr int GROUP_ROWS = 2048;                     // rows of C in a group of the tile order
+constexpr int SPLIT_TILES = 132;                     // tiles that may be split, at most
+enum { BAR_CONSUMER = 1, BAR_TURN = 1 + CONSUMERS }; // named barriers, one for each consumer
+
+constexpr int elem_bytes(DType e)
+{
+    return e == DTYPE_BF16 || e == DTYPE_F16 ? 2 : 1;
+}
+constexpr int tile_m(Tile t)
+{
+    return t == Tile::PINGPONG ? 64 : 128;
+}
+constexpr int tile_n(Tile t)
+{
+    return t == Tile::SMALL ? 128 : 256;
+}
+constexpr int tile_cluster(Tile t)
+{
+    return t == Tile::SMALL ? 1 : 2;
+}
+constexpr int tile_parts(Tile t)
+{
+    return t == Tile::SMALL ? 2 : 1;
+} // of a k-block
+
+// One instance: everything that is known when it is compiled.
+template <Layout L, DType E, Kind K, Tile T> struct Config {
+    static constexpr DType ELEM = E;
+    static constexpr Kind KIND = K;
+    static constexpr bool PINGPONG = T == Tile::PINGPONG, SPLIT = T == Tile::SMALL;
+    static constexpr bool A_MN = L == Layout::TN, B_MN = L != Layout::NT; // k is not contiguous
+    static constexpr int BM = tile_m(T), BN = tile_n(T), BK = ROW / elem_bytes(E); // BK: of a row
+    static constexpr int CLUSTER = tile_cluster(T), GROUP_M = GROUP_ROWS / (BM * CLUSTER);
+    static constexpr int REGS = BN / 2; // accumulators of a thread
+    static constexpr int STAGES = T == Tile::SMALL ? 3 : 4, PARTS = tile_parts(T);
+    static constexpr int A_BYTES = BM * ROW, PART_BYTES = A_BYTES + BN * ROW;
+    static constexpr int STAGE_BYTES = PARTS * PART_BYTES;
+    static constexpr int READERS = (PINGPONG ? 4 : 4 * CONSUMERS) * CLUSTER; // warps of a stage
+    // Where things lie in shared memory.
+    static constexpr int C_AT = STAGES * STAGE_BYTES;
+    static constexpr int BIAS_AT = C_AT + CONSUMERS * 2 * CHUNK_BYTES;
+    static constexpr int BAR_AT = BIAS_AT + CONSUMERS * BN * 4; // full, then empty
+    static constexpr int WORD_AT = BAR_AT + 16 * STAGES;        // a word for each consumer
+    static constexpr int SMEM_BYTES = WORD_AT + 4 * CONSUMERS;
+    static_assert(SMEM_BYTES <= 227 * 1024, "more than an SM has");
+};
+
+struct Params {
+    int M, N, tiles_m, tiles_n, k_blocks, splits, work; // tiles and work are counted a cluster
+    int64_t ldc;
+    const void *side; // [M,N] ldc, read by the epilogue: old C, or aux of DGELU; NULL: nothing
+    const void *bias; // [N] bias_dtype, or NULL
+    float *partial;   // split-K: [tile][consumer][part][REGS/4][128] float4
+    DType bias_dtype;
+    Activation act;
+    bool store_aux, add_f32; // GELU; PLAIN_F32
+};
+
+// Queue the kernel of one instance. p: all but tiles and work is set. Returns a cudaError_t.
+template <Layout L, DType E, Kind K, Tile T>
+int start(const CudaDevice *d, const MatmulArgs &a, Params p);
+
+} // namespace matmul_hopper
