@@ -5,8 +5,9 @@
 //         exponentials together. Sweep 2, backward: logits become the gradient.
 //
 // MATH    A thread keeps m, the largest logit it has seen, and s = sum exp(x - m). When a larger
-//         one comes, s takes a factor exp(m_old - m_new). At the end the threads' m and s are joined
-//         the same way. exp(x) is exp2(x log2(e)), one instruction of the special function unit.
+//         one comes, s takes a factor exp(m_old - m_new). At the end the threads' m and s are
+//         joined the same way. exp(x) is exp2(x log2(e)), one instruction of the special function
+//         unit.
 //
 // TILING  groups (grid.cuh): up to 512 threads a row, at least 4 units of 8 columns each.
 //
