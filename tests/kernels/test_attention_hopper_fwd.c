@@ -260,7 +260,7 @@ static double attend(const Problem *p, const Query *w, const bool *sees, int64_t
                      bool round, double *out)
 {
     const AttentionFwdArgs *a = &p->a;
-    double top = -INFINITY, sum = 0;
+    double top = (double)-INFINITY, sum = 0;
 #define ROUNDED(x) (round ? (double)bf16_to_f32(bf16_from_f32((float)(x))) : (x))
     for (int64_t j = 0; j < a->Tk; j++)
         if (sees[j]) top = fmax(top, ROUNDED(w->s[j]));
@@ -277,7 +277,7 @@ static double attend(const Problem *p, const Query *w, const bool *sees, int64_t
         for (int64_t d = 0; d < a->D; d++) out[d] += r * (double)bf16_to_f32(v[d]);
     }
     for (int64_t d = 0; d < a->D; d++) out[d] = ROUNDED(out[d]);
-    return sum > 0 ? top + log(sum) : -INFINITY;
+    return sum > 0 ? top + log(sum) : (double)-INFINITY;
 #undef ROUNDED
 }
 
@@ -310,9 +310,9 @@ static void one_query(const Problem *p, const Query *w, int64_t b, int64_t h, in
         const double x = fabs((double)bf16_to_f32(out[d]) - (blind ? 0 : want[d]));
         if (!(x <= e->out)) e->out = x;
         if (!blind) e->naive = fmax(e->naive, fabs(naive[d] - want[d]));
-        if (blind && out[d] != 0) e->out = INFINITY;
+        if (blind && out[d] != 0) e->out = (double)INFINITY;
     }
-    const double off = blind ? (got == lse ? 0 : INFINITY) : fabs(got - lse);
+    const double off = blind ? (got == lse ? 0 : (double)INFINITY) : fabs(got - lse);
     if (!(off <= e->lse)) e->lse = off;
 }
 
