@@ -28,7 +28,7 @@ class Kernel:
     sources: list  # the .cu files to compile again
     program: str
     race_program: str
-    arguments: list
+    arguments: dict  # of a run by its kind; None: of all others
     seconds: int  # of one run; a hang counts as caught
     bugs: list = field(default_factory=list)
 
@@ -43,7 +43,7 @@ EPILOGUE = "kernels/cuda/matmul_hopper_epilogue.cuh"
 KERNEL = "kernels/cuda/matmul_hopper_kernel.cuh"
 NT = "kernels/cuda/matmul_hopper_nt.cu"
 
-TOY_GEMM = Kernel("toy GEMM", [TOY], "sim_kernels_test", "sim_kernels_race_test", ["wgmma"], 120, [
+TOY_GEMM = Kernel("toy GEMM", [TOY], "sim_kernels_test", "sim_kernels_race_test", {None: ["wgmma"]}, 120, [
     Bug("missing barrier", TOY, "    __syncthreads();\n    if (wg == 0) {",
         "    if (wg == 0) {\n", "mbarriers used before they are initialised"),
     Bug("wrong parity", TOY, "ptx::mbar_wait(&s.full[st], (k / STAGES) & 1);",
@@ -59,12 +59,14 @@ TOY_GEMM = Kernel("toy GEMM", [TOY], "sim_kernels_test", "sim_kernels_race_test"
         "ptx::mbar_arrive_expect_tx(&s.full[st], (BM + BN) * BK);", "half the bytes are expected"),
 ])
 
-ATTENTION_FWD = Kernel("attention_fwd hopper", [FWD_CAUSAL], "test_attention_fwd_hopper_sim",
-                       "test_attention_fwd_hopper_race", ["equal_lengths"], 300, [
+ATTENTION_FWD = Kernel("attention_fwd hopper", [FWD_CAUSAL],
+                       "test_attention_hopper_fwd_lathe_simulated",
+                       "test_attention_hopper_fwd_lathe_raced",
+                       {"plain": ["equal_lengths"], None: ["few_shapes"]}, 300, [
     Bug("missing rescale", FWD, "c.o[i] *= c.alpha[i / 2 % 2];", "c.o[i] *= 1.f;",
         "o keeps the scale of an older maximum", PLAIN),
-    Bug("mask off by one", FWD, "const int lim0 = (L::CAUSAL ? min(row, a.Tk - 1) : a.Tk - 1) - base;",
-        "const int lim0 = (L::CAUSAL ? min(row + 1, a.Tk - 1) : a.Tk - 1) - base;",
+    Bug("mask off by one", FWD, "const int lim0 = (L::CAUSAL ? min(at.row, a.Tk - 1) : a.Tk - 1) - base;",
+        "const int lim0 = (L::CAUSAL ? min(at.row + 1, a.Tk - 1) : a.Tk - 1) - base;",
         "a query sees the key after its own", PLAIN),
     Bug("second masked tile left out", FWD, "step<true>(c, p, r, signal, lim0 + L::BN",
         "step<false>(c, p, r, signal, lim0 + L::BN", "head size 64: 192 rows reach over two tiles",
@@ -98,12 +100,12 @@ ATTENTION_FWD = Kernel("attention_fwd hopper", [FWD_CAUSAL], "test_attention_fwd
         "    ptx::wgmma_wait<2>();\n    ptx::pin(c.s);\n    if (signal)",
         "softmax of an accumulator that is being written", PLAIN),
     Bug("missing proxy fence", FWD,
-        "    ptx::fence_async_proxy();\n    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);\n    if (thread",
-        "\n    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);\n    if (thread",
+        "    ptx::fence_async_proxy();\n    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);\n    const int row",
+        "\n    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);\n    const int row",
         "the store of out reads what was not made visible to it", RACE),
     Bug("missing barrier", FWD,
-        "    ptx::fence_async_proxy();\n    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);\n    if (thread",
-        "    ptx::fence_async_proxy();\n\n    if (thread",
+        "    ptx::fence_async_proxy();\n    ptx::bar_sync(BAR_EPILOGUE + c.wg, 128);\n    const int row",
+        "    ptx::fence_async_proxy();\n\n    const int row",
         "out is stored before every warp has staged its rows"),
     Bug("wrong swizzle", FWD, "((chunk % 8) ^ (in_tile % 8)) * 16, x[0],", "(chunk % 8) * 16, x[0],",
         "out is staged without the swizzle of its tensor map", PLAIN),
@@ -113,19 +115,19 @@ ATTENTION_FWD = Kernel("attention_fwd hopper", [FWD_CAUSAL], "test_attention_fwd
 ])
 
 ATTENTION_BWD = Kernel("attention_bwd hopper", [BWD_PLAIN], "test_attention_bwd_hopper_sim",
-                       "test_attention_bwd_hopper_race", ["quick"], 300, [
+                       "test_attention_bwd_hopper_race", {None: ["quick"]}, 300, [
     Bug("missing barrier", BWD,
         "    ptx::bar_sync(BAR_DS, 256); // dS of both warpgroups is there\n", "\n",
         "dQ is computed from a dS that is half there"),
-    Bug("missing proxy fence", BWD, "    ds_to_smem<L>(ds, r.ds_store);\n    ptx::fence_async_proxy();\n",
-        "    ds_to_smem<L>(ds, r.ds_store);\n\n",
+    Bug("missing proxy fence", BWD, "    ds_to_smem<L>(ds, c.ds_store + r.stage * STAGE_BYTES);\n    ptx::fence_async_proxy();\n",
+        "    ds_to_smem<L>(ds, c.ds_store + r.stage * STAGE_BYTES);\n\n",
         "wgmma reads dS without its having been made visible", RACE),
     Bug("Q released early", BWD,
-        "    ptx::wgmma_wait<0>();\n    ptx::pin(c.dk);\n    if (signal) ptx::mbar_arrive(bars + 16);\n",
-        "    if (signal) ptx::mbar_arrive(bars + 16);\n    ptx::wgmma_wait<0>();\n    ptx::pin(c.dk);\n",
+        "    ptx::wgmma_wait<0>();\n    ptx::pin(c.dk);\n    if (ptx::elect_one()) ptx::mbar_arrive(bars + 16);\n",
+        "    if (ptx::elect_one()) ptx::mbar_arrive(bars + 16);\n    ptx::wgmma_wait<0>();\n    ptx::pin(c.dk);\n",
         "the next Q comes while dK += dS^T Q reads this one"),
-    Bug("wrong parity of dq_empty", BWD, "ptx::mbar_wait(c.dq_full + 16, r.step ^ 1);",
-        "ptx::mbar_wait(c.dq_full + 16, r.step);", "waits for a buffer that is free, or not at all"),
+    Bug("wrong parity of dq_empty", BWD, "    if (L::EARLY_DV) ptx::mbar_wait(c.dq_full + 16, r.stage ^ 1);",
+        "    if (L::EARLY_DV) ptx::mbar_wait(c.dq_full + 16, r.stage);", "waits for a buffer that is free, or not at all"),
     Bug("dQ out of turn", BWD,
         "            while (ptx::ld_acquire_gpu(a.turns + at) != v.turn) __nanosleep(64);\n", "\n",
         "blocks add to dQ without waiting for those before them"),
@@ -137,13 +139,13 @@ ATTENTION_BWD = Kernel("attention_bwd hopper", [BWD_PLAIN], "test_attention_bwd_
         "ptx::mbar_arrive_expect_tx(q_full, L::Q_BYTES + L::STATS_BYTES);",
         "ptx::mbar_arrive_expect_tx(q_full, L::Q_BYTES);",
         "the barrier completes before all bytes are there"),
-    Bug("mask of a tile off by one", BWD,
-        "const bool masked = s.all_lo > first || s.all_hi < end;",
-        "const bool masked = s.all_lo > first || s.all_hi < end - 1;",
-        "a tile whose last key one query does not see", PLAIN),
+    Bug("mask off by one", BWD,
+        "const uint32_t a = (uint32_t)(key + 8 * r - s.x) < (uint32_t)s.y;",
+        "const uint32_t a = (uint32_t)(key + 8 * r - s.x) <= (uint32_t)s.y;",
+        "a query sees the key after its last", PLAIN),
 ])
 
-MATMUL = Kernel("matmul hopper", [NT], "test_matmul_hopper_sim", "test_matmul_hopper_race", ["quick"],
+MATMUL = Kernel("matmul hopper", [NT], "test_matmul_hopper_sim", "test_matmul_hopper_race", {None: ["quick"]},
                 300, [
     Bug("missing barrier", EPILOGUE,
         "    fence_async_proxy();\n    bar_sync(o.bar, WARPGROUP);\n",
@@ -185,4 +187,30 @@ MATMUL = Kernel("matmul hopper", [NT], "test_matmul_hopper_sim", "test_matmul_ho
         "\n    pin(acc);\n    release_last", "sums read while they are being written", PLAIN),
 ])
 
-KERNELS = [TOY_GEMM, MATMUL, ATTENTION_FWD, ATTENTION_BWD]
+PLAIN_SUMS = Kernel("sum_squares", ["kernels/cuda/sum_squares.cu"], "op_check_sim", "op_check_race",
+                    {None: ["--first", "--once", "sum_squares", "cuda"]}, 120, [
+    Bug("missing barrier", "kernels/cuda/reduce.cuh",
+        "    __syncthreads();\n#pragma unroll\n    for (int i = 0; i < K; i++) {\n        v[i] = s[i]",
+        "\n#pragma unroll\n    for (int i = 0; i < K; i++) {\n        v[i] = s[i]",
+        "sums of warps are read before they are written"),
+])
+
+PLAIN_MATMUL = Kernel("matmul plain", ["kernels/cuda/matmul.cu"], "op_check_sim", "op_check_race",
+                      {None: ["--first", "--once", "matmul", "cuda"]}, 300, [
+    Bug("missing barrier", "kernels/cuda/matmul.cu",
+        "        __syncthreads();\n        for (int i = threadIdx.x; i < SIDE / 2 * SIDE;",
+        "\n        for (int i = threadIdx.x; i < SIDE / 2 * SIDE;",
+        "the epilogue reads sums that are not there yet"),
+    Bug("last part of K left out", "kernels/cuda/matmul.cu",
+        "for (int part = 0; part < plan.parts; part++) s +=",
+        "for (int part = 0; part < plan.parts - 1; part++) s +=", "split-K", PLAIN),
+])
+
+PLAIN_ATTENTION = Kernel("attention_fwd plain", ["kernels/cuda/attention_fwd.cu"], "op_check_sim",
+                         "op_check_race", {None: ["--first", "--once", "attention_fwd", "cuda"]}, 300, [
+    Bug("missing rescale", "kernels/cuda/attention_fwd.cu",
+        "o[c][n / 4][n % 4] *= row_factor[tile_row<1, T>(n)];", "o[c][n / 4][n % 4] *= 1.0f;",
+        "out keeps the scale of an older maximum", PLAIN),
+])
+
+KERNELS = [TOY_GEMM, MATMUL, ATTENTION_FWD, ATTENTION_BWD, PLAIN_SUMS, PLAIN_MATMUL, PLAIN_ATTENTION]

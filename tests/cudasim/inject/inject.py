@@ -192,10 +192,14 @@ def first_failure(programs, kernel, kinds):
     """Runs in order until one fails: (its label, what it said), or None. Programs: kind: path."""
     for kind in kinds:
         for env in RUNS[kind]:
-            bad, said = one_run(programs(kind), kernel.arguments, env, kernel.seconds)
+            bad, said = one_run(programs(kind), arguments_of(kernel, kind), env, kernel.seconds)
             if bad:
                 return label(kind, env), said
     return None
+
+
+def arguments_of(kernel, kind):
+    return kernel.arguments.get(kind, kernel.arguments.get(None, []))
 
 
 def program_name(kernel, kind):
@@ -260,7 +264,7 @@ def check_kernel(build, kernel, names):
     if not bugs:
         return 0, 0, 0
     kinds = [k for k in RUNS if any(k in b.runs for b in bugs)]
-    print(f"\n{kernel.name}: {program_name(kernel, 'plain')} {' '.join(kernel.arguments)}")
+    print(f"\n{kernel.name}: {program_name(kernel, 'plain')} {' '.join(arguments_of(kernel, 'plain'))}")
     start = time.monotonic()
     bad = unchanged(build, kernel, kinds)
     took = time.monotonic() - start
