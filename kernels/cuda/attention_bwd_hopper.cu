@@ -158,15 +158,15 @@ struct Inputs {
 
 template <int HEAD>
 cudaError_t run(const BwdMaps &maps, const BwdParams &p, const Inputs &in, Rows dq, int64_t B,
-                bool dropout, cudaStream_t stream)
+                cudaStream_t stream)
 {
     const dim3 rows((unsigned)p.q_tiles, (unsigned)p.H, (unsigned)B);
     cudaError_t e = launch({rows, dim3(PREPARE_THREADS)}, stream, attention_bwd_prepare<HEAD>, p,
                            in.mask, in.lse, in.dout, in.out);
     if (e != cudaSuccess) return e;
     const int64_t blocks = (int64_t)p.k_tiles * p.H * B;
-    e = dropout ? attention_bwd_main_dropout(maps, p, blocks, stream)
-                : attention_bwd_main(maps, p, blocks, stream);
+    e = p.drop.on ? attention_bwd_main_dropout(maps, p, blocks, stream)
+                  : attention_bwd_main(maps, p, blocks, stream);
     if (e != cudaSuccess) return e;
     return launch({dim3(rows.x * 2, rows.y, rows.z), dim3(FINISH_THREADS)}, stream,
                   attention_bwd_finish<HEAD>, p, dq);
@@ -181,7 +181,7 @@ bool hopper_attention_bwd_supports(const CudaDevice *d, const AttentionBwdArgs *
     if (a->dtype != DTYPE_BF16) *why = "bf16 only";
     if (a->D > 128 || a->D % 8 != 0) *why = "head sizes up to 128, multiples of 8";
     if (d->smem_per_block < 227 * 1024) *why = "needs 227 KB of shared memory";
-    if (a->T > 4096 * queries_of(a->D)) *why = "more query tiles than a block's list holds";
+    if (a->T > 3584 * queries_of(a->D)) *why = "more query tiles than a block's list holds";
     if (a->B > 65535 || tiles_of(a->T, BWD_KEYS) * a->B * a->H > INT_MAX)
         *why = "more blocks than a grid holds";
     if (*why != nullptr || a->B == 0 || a->T == 0 || a->H == 0) return *why == nullptr;
@@ -213,13 +213,7 @@ int hopper_attention_bwd(const CudaDevice *d, const AttentionBwdArgs *a, void *s
     p.k_tiles = (int)tiles_of(a->T, BWD_KEYS);
     p.scale = a->scale;
     p.scale_log2 = a->scale * LOG2E;
-    if (a->drop.p > 0) {
-        p.keep_scale = (float)(1.0 / (1.0 - (double)a->drop.p));
-        p.threshold = rng_threshold((double)a->drop.p);
-        p.place = a->drop.layer << 20 | (uint32_t)a->drop.site << 16;
-        p.seed = a->drop.seed;
-        p.sample = a->drop.sample;
-    }
+    p.drop = dropout_of(a->drop);
     BwdMaps maps;
     const struct {
         CUtensorMap *map;
@@ -242,6 +236,6 @@ int hopper_attention_bwd(const CudaDevice *d, const AttentionBwdArgs *a, void *s
                        attention_mask_params(a->mask, a->T, a->T, 0),
                        a->lse};
     const Rows dq = {(const __nv_bfloat16 *)a->dq, a->qkv_batch, a->qkv_row};
-    return (int)(head == 64 ? run<64>(maps, p, in, dq, a->B, a->drop.p > 0, d->stream)
-                            : run<128>(maps, p, in, dq, a->B, a->drop.p > 0, d->stream));
+    return (int)(head == 64 ? run<64>(maps, p, in, dq, a->B, d->stream)
+                            : run<128>(maps, p, in, dq, a->B, d->stream));
 }

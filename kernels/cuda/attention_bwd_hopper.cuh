@@ -21,10 +21,9 @@ constexpr uint32_t MASKED = 0x80000000u; // in Visit::tile
 template <int HEAD> struct Tile {
     static constexpr int D = HEAD;
     static constexpr int BM = BWD_QUERIES<D>;
-    static constexpr int WORDS = BM / 64;      // of 32 bits: one bit for each score
-    static constexpr bool EARLY_DV = D == 128; // registers for P, dP and P in bf16 at once?
+    static constexpr int WORDS = BM / 64; // of 32 bits: one bit for each score
     static constexpr uint32_t Q_BYTES = BM * D * 2, K_BYTES = BN * D * 2;
-    static constexpr uint32_t STATS_BYTES = BM * 8;
+    static constexpr uint32_t STATS_BYTES = BM * 8; // and as much for spans
     static_assert(Q_BYTES == STAGE_BYTES && BN * 64 * 2 == STAGE_BYTES, "one descriptor for all");
 };
 
@@ -40,7 +39,7 @@ template <class L> struct Smem {         // a tile is [columns / 64][rows][64], 
     alignas(1024) uint16_t dout[STAGES][L::BM * L::D];
     alignas(1024) uint16_t ds[L::BM / 64][STAGES][BN * 64]; // transposed: rows are keys
     alignas(1024) float dq[CONSUMERS][BWD_DQ_TILE];
-    alignas(16) float stats[STAGES][2 * L::BM];
+    alignas(16) float stats[STAGES][4 * L::BM]; // -lse, delta, and the spans of a masked tile
     alignas(8) uint64_t k_full, v_full, q_full[STAGES], q_empty[STAGES];
     uint64_t dout_full[STAGES], dout_empty[STAGES], dq_full[CONSUMERS], dq_empty[CONSUMERS];
     int visits_count;
@@ -118,47 +117,27 @@ __device__ __forceinline__ void product_queries(float (&dq)[32], uint32_t ds, ui
 // ---- masks and dropout: bit i % 32 of bits[i / 32] is for element i -----------------------------
 
 template <class L>
-__device__ __forceinline__ void visible(uint32_t (&bits)[L::WORDS], const int2 *spans, int key)
+__device__ __forceinline__ void visible(uint32_t (&bits)[L::WORDS], uint32_t spans, int key)
 {
 #pragma unroll
-    for (int w = 0; w < L::WORDS; ++w) bits[w] = 0;
+    for (int w = 0; w < L::WORDS; ++w) {
+        uint32_t mine = 0;
+#pragma unroll 1
+        for (int i = 0; i < 8; ++i) {
+            uint32_t x[4], four = 0; // two neighbouring queries: first key, how many
+            ptx::ld_shared_v4(x, spans + (8 * w + i) * 64);
 #pragma unroll
-    for (int i = 0; i < L::BM / 8; ++i) {
-        const int4 s = *(const int4 *)(spans + 8 * i); // of two neighbouring queries
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            const uint32_t a = (uint32_t)(key + 8 * r - s.x) < (uint32_t)s.y;
-            const uint32_t b = (uint32_t)(key + 8 * r - s.z) < (uint32_t)s.w;
-            bits[i / 8] |= (a | b << 1) << (i % 8 * 4 + 2 * r);
+            for (int j = 0; j < 4; ++j)
+                four |= (uint32_t)(key + j / 2 * 8 - x[j % 2 * 2] < x[j % 2 * 2 + 1]) << j;
+            mine = mine >> 4 | four << 28;
         }
+        bits[w] = mine;
     }
 }
 
 __device__ __forceinline__ bool bit(const uint32_t *bits, int i)
 {
     return bits[i / 32] >> (i % 32) & 1;
-}
-
-struct Draw { // of a thread; the Philox counter is (key / 4, query, place, sample)
-    uint32_t place, sample, key0, key1, threshold;
-    float keep_scale;
-};
-
-__device__ __forceinline__ uint32_t philox_keeps(uint32_t c0, uint32_t c1, const Draw &d)
-{
-    uint32_t c2 = d.place, c3 = d.sample, k0 = d.key0, k1 = d.key1;
-#pragma unroll
-    for (int round = 0; round < 10; ++round) {
-        const uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return (c0 >= d.threshold) | (c1 >= d.threshold) << 1 | (c2 >= d.threshold) << 2 |
-           (c3 >= d.threshold) << 3;
 }
 
 // Bit 4 i + j of x goes to bit 4 i + g of the j-th of four lanes, g being the giver: the 4 x 4
@@ -177,28 +156,27 @@ __device__ __forceinline__ uint32_t transpose_bits(uint32_t x)
 // One call of Philox serves four neighbouring keys, which are four lanes: each lane draws for one
 // of the four elements 4 i + g that the lanes have in common, and they exchange the bits.
 template <class L>
-__device__ __forceinline__ void draw(uint32_t (&keep)[L::WORDS], const Draw &d, int key, int query)
+__device__ __forceinline__ void draw(uint32_t (&keep)[L::WORDS], const DropKey &drop,
+                                     uint32_t threshold, int key, int query)
 {
     const int g = threadIdx.x / 4 % 4;
     const uint32_t col4 = (uint32_t)(key / 4 + g / 2 * 2), row = (uint32_t)(query + g % 2);
 #pragma unroll
     for (int w = 0; w < L::WORDS; ++w) {
         uint32_t mine = 0;
-#pragma unroll 2
-        for (int i = 0; i < 8; ++i)
-            mine = mine >> 4 | philox_keeps(col4, row + 8 * (8 * w + i), d) << 28;
+#pragma unroll 1
+        for (int i = 0; i < 8; ++i) {
+            uint32_t x[4], four = 0;
+            drop_words(x, drop, row + 8 * (8 * w + i), col4);
+#pragma unroll
+            for (int j = 0; j < 4; ++j) four |= (uint32_t)(x[j] >= threshold) << j;
+            mine = mine >> 4 | four << 28;
+        }
         keep[w] = transpose_bits(mine);
     }
 }
 
 // ---- one step -----------------------------------------------------------------------------------
-
-template <class L>
-__device__ __forceinline__ void to_bf16(uint32_t (&p)[L::BM / 4], const float (&s)[L::BM / 2])
-{
-#pragma unroll
-    for (int i = 0; i < L::BM / 4; ++i) p[i] = ptx::pack_bf16(s[2 * i], s[2 * i + 1]);
-}
 
 __device__ __forceinline__ void dq_to_smem(const float (&dq)[32], uint32_t address)
 {
@@ -225,58 +203,47 @@ __device__ __forceinline__ void probabilities(float (&s)[L::BM / 2], float scale
     }
 }
 
-// dp becomes ds = p (dp - delta), dp behind the dropout
-template <bool DROP, class L>
-__device__ __forceinline__ void score_gradients(float (&dp)[L::BM / 2], const float (&p)[L::BM / 2],
-                                                uint32_t stats, const uint32_t *keep,
-                                                float keep_scale)
+// Four registers of 16 columns in bf16: an A fragment of wgmma, and four matrices for stmatrix.
+template <bool DROP>
+__device__ __forceinline__ void convert(uint32_t *p, const float *s, const uint32_t *keep, int i)
 {
 #pragma unroll
-    for (int i = 0; i < L::BM / 8; ++i) {
+    for (int j = 0; j < 4; ++j)
+        p[j] = ptx::pack_bf16(DROP && !bit(keep, i + 2 * j) ? 0.f : s[2 * j],
+                              DROP && !bit(keep, i + 2 * j + 1) ? 0.f : s[2 * j + 1]);
+}
+
+// ds = p (dp - delta), dp behind the dropout, of 16 queries: element i of the tile and 7 more.
+template <bool DROP>
+__device__ __forceinline__ void score_gradients(float *dp, const float *p, uint32_t delta_at,
+                                                const uint32_t *keep, int i, float keep_scale)
+{
+#pragma unroll
+    for (int j = 0; j < 8; j += 4) {
         float delta[2];
-        ptx::ld_shared_v2(delta[0], delta[1], stats + L::BM * 4 + i * 32);
+        ptx::ld_shared_v2(delta[0], delta[1], delta_at + j * 8);
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-            float &x = dp[4 * i + e];
+            const float d = delta[e % 2], x = dp[j + e];
             if (DROP)
-                x = p[4 * i + e] * (bit(keep, 4 * i + e) ? __fmaf_rn(x, keep_scale, -delta[e % 2])
-                                                         : -delta[e % 2]);
+                dp[j + e] = p[j + e] * (bit(keep, i + j + e) ? __fmaf_rn(x, keep_scale, -d) : -d);
             else
-                x = p[4 * i + e] * (x - delta[e % 2]);
+                dp[j + e] = p[j + e] * (x - d);
         }
     }
-}
-
-template <bool DROP, class L>
-__device__ __forceinline__ void drop_and_convert(uint32_t (&p)[L::BM / 4],
-                                                 const float (&s)[L::BM / 2], const uint32_t *keep)
-{
-#pragma unroll
-    for (int i = 0; i < L::BM / 4; ++i)
-        p[i] = ptx::pack_bf16(DROP && !bit(keep, 2 * i) ? 0.f : s[2 * i],
-                              DROP && !bit(keep, 2 * i + 1) ? 0.f : s[2 * i + 1]);
-}
-
-// dS^T to shared memory: 64 keys of this warpgroup, 64 queries a part.
-template <class L>
-__device__ __forceinline__ void ds_to_smem(const uint32_t (&ds)[L::BM / 4], uint32_t address)
-{
-#pragma unroll
-    for (int kk = 0; kk < L::BM / 16; ++kk)
-        ptx::stmatrix_x4((address ^ kk % 4 * 32) + kk / 4 * STAGES * STAGE_BYTES, ds[kk * 4],
-                         ds[kk * 4 + 1], ds[kk * 4 + 2], ds[kk * 4 + 3]);
 }
 
 // One tile of queries. What belongs to the barriers of the ring: q_full, q_empty, dout_full,
 // dout_empty lie behind each other, two words each.
 template <bool MASK, bool DROP, class L>
-__device__ __forceinline__ void step(Consumer<L> &c, Ring &r, const BwdParams &a, const Draw &d,
-                                     int sample, uint32_t tile)
+__device__ __forceinline__ void step(Consumer<L> &c, Ring &r, const BwdParams &a,
+                                     const DropKey &drop, uint32_t tile)
 {
+    constexpr bool EARLY_DV = L::D == 128 && !DROP; // registers for P, dP and P in bf16 at once?
     float s[L::BM / 2], dp[L::BM / 2], dq[32];
     uint32_t p[L::BM / 4], ds[L::BM / 4], seen[L::WORDS], keep[L::WORDS];
     const uint32_t bars = c.bars + r.stage * 8, dout = r.q + STAGES * L::Q_BYTES / 16;
-    const uint32_t stats = c.stats + r.stage * L::STATS_BYTES;
+    const uint32_t stats = c.stats + r.stage * (2 * L::STATS_BYTES);
 
     ptx::mbar_wait(bars, r.phase);
     ptx::wgmma_fence();
@@ -285,16 +252,18 @@ __device__ __forceinline__ void step(Consumer<L> &c, Ring &r, const BwdParams &a
     ptx::wgmma_fence();
     product_scores<L>(dp, c.v, dout);
     if (MASK || DROP) {
-        const int first = (int)(tile & ~MASKED) * L::BM + (int)threadIdx.x % 4 * 2;
-        if (MASK) visible<L>(seen, a.spans + (int64_t)sample * a.q_tiles * L::BM + first, c.key);
-        if (DROP) draw<L>(keep, d, c.key, first);
+        const int pair = (int)threadIdx.x % 4 * 2; // of queries, the first that this thread has
+        if (MASK) visible<L>(seen, stats + L::BM * 8 + pair * 4, c.key);
+        if (DROP)
+            draw<L>(keep, drop, a.drop.threshold, c.key, (int)(tile & ~MASKED) * L::BM + pair);
     }
 
     ptx::wgmma_wait<1>();
     ptx::pin(s);
     probabilities<MASK, L>(s, a.scale_log2, stats, seen);
-    if (L::EARLY_DV) {
-        drop_and_convert<DROP, L>(p, s, keep);
+    if (EARLY_DV) {
+#pragma unroll
+        for (int i = 0; i < L::BM / 2; i += 8) convert<DROP>(p + i / 2, s + i, keep, i);
         ptx::pin(c.dv);
         ptx::wgmma_fence();
         product_keys<L>(c.dv, p, dout);
@@ -304,12 +273,21 @@ __device__ __forceinline__ void step(Consumer<L> &c, Ring &r, const BwdParams &a
         ptx::wgmma_wait<0>();
     }
     ptx::pin(dp);
-    score_gradients<DROP, L>(dp, s, stats, keep, d.keep_scale);
-    to_bf16<L>(ds, dp);
-    ds_to_smem<L>(ds, c.ds_store + r.stage * STAGE_BYTES);
+    // dS^T to shared memory: 64 keys of this warpgroup, 64 queries a part. 16 queries at a time: a
+    // load is not moved before the store in front of it, which keeps few values alive.
+    const uint32_t ds_store = c.ds_store + r.stage * STAGE_BYTES;
+#pragma unroll
+    for (int i = 0; i < L::BM / 2; i += 8) {
+        const int kk = i / 8;
+        uint32_t *const x = ds + i / 2;
+        score_gradients<DROP>(dp + i, s + i, stats + L::BM * 4 + kk * 64, keep, i, a.drop.scale);
+        convert<false>(x, dp + i, keep, i);
+        ptx::stmatrix_x4((ds_store ^ kk % 4 * 32) + kk / 4 * STAGES * STAGE_BYTES, x[0], x[1], x[2],
+                         x[3]);
+        if (!EARLY_DV) convert<DROP>(p + i / 2, s + i, keep, i);
+    }
     ptx::fence_async_proxy();
-    if (!L::EARLY_DV) {
-        drop_and_convert<DROP, L>(p, s, keep);
+    if (!EARLY_DV) {
         ptx::pin(c.dv);
         ptx::wgmma_fence();
         product_keys<L>(c.dv, p, dout);
@@ -324,7 +302,7 @@ __device__ __forceinline__ void step(Consumer<L> &c, Ring &r, const BwdParams &a
     ptx::pin(dq);
     ptx::pin(c.dv);
     if (ptx::elect_one()) ptx::mbar_arrive(bars + 48);
-    if (L::EARLY_DV) ptx::mbar_wait(c.dq_full + 16, r.stage ^ 1);
+    if (EARLY_DV) ptx::mbar_wait(c.dq_full + 16, r.stage ^ 1);
     dq_to_smem(dq, c.dq);
     ptx::fence_async_proxy();
     ptx::mbar_arrive(c.dq_full);
@@ -374,14 +352,20 @@ __device__ __forceinline__ void feed(Smem<L> &sm, const BwdMaps &maps, const Bwd
     const int count = sm.visits_count;
     for (int i = 0; i < count; ++i) {
         const int s = i % STAGES, tile = (int)(sm.visits[i].tile & ~MASKED);
+        const bool masked = sm.visits[i].tile & MASKED;
         const uint32_t parity = i / STAGES & 1 ^ 1;
         const uint32_t q_full = ptx::smem_addr(&sm.q_full[s]);
         const uint32_t dout_full = ptx::smem_addr(&sm.dout_full[s]);
         ptx::mbar_wait(ptx::smem_addr(&sm.q_empty[s]), parity);
-        ptx::mbar_arrive_expect_tx(q_full, L::Q_BYTES + L::STATS_BYTES);
+        ptx::mbar_arrive_expect_tx(q_full,
+                                   L::Q_BYTES + (masked ? 2 * L::STATS_BYTES : L::STATS_BYTES));
         load_tile<L>(ptx::smem_addr(sm.q[s]), &maps.q, q_full, L::BM, tile * L::BM, head, sample);
         ptx::bulk_load(ptx::smem_addr(sm.stats[s]), a.stats + (first + tile) * (2 * L::BM),
                        L::STATS_BYTES, q_full);
+        if (masked)
+            ptx::bulk_load(ptx::smem_addr(sm.stats[s]) + L::STATS_BYTES,
+                           a.spans + ((int64_t)sample * a.q_tiles + tile) * L::BM, L::STATS_BYTES,
+                           q_full);
         ptx::mbar_wait(ptx::smem_addr(&sm.dout_empty[s]), parity);
         ptx::mbar_arrive_expect_tx(dout_full, L::Q_BYTES);
         load_tile<L>(ptx::smem_addr(sm.dout[s]), &maps.dout, dout_full, L::BM, tile * L::BM, head,
@@ -503,15 +487,12 @@ __global__ void __launch_bounds__(THREADS, 1)
     r.q_sum = 2 * r.q + STAGE_BYTES / 16;
     r.stage = r.phase = ptx::opaque(0);
 
-    Draw d = {};
+    DropKey drop = {};
     if (DROP) {
-        const uint64_t at = (uint64_t)a.sample[sample];
-        d.place = a.place | (uint32_t)head;
-        d.sample = (uint32_t)at;
-        d.key0 = (uint32_t)a.seed;
-        d.key1 = (uint32_t)(a.seed >> 32) ^ (uint32_t)(at >> 32);
-        d.threshold = a.threshold;
-        d.keep_scale = a.keep_scale;
+        drop = drop_key(a.drop, sample, (uint32_t)head);
+        drop.key1 = ptx::opaque(drop.key1);
+        drop.ctr2 = ptx::opaque(drop.ctr2);
+        drop.ctr3 = ptx::opaque(drop.ctr3);
     }
 
     // Runs of masked and of unmasked tiles, each with its own copy of the step.
@@ -521,16 +502,16 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < count;) {
 #pragma unroll 1
         for (; i < count && sm.visits[i].tile & MASKED; ++i)
-            step<true, DROP>(c, r, a, d, sample, sm.visits[i].tile);
+            step<true, DROP>(c, r, a, drop, sm.visits[i].tile);
         int end = i;
         while (end < count && !(sm.visits[end].tile & MASKED)) ++end;
 #pragma unroll 1
-        for (; i < end; ++i) step<false, DROP>(c, r, a, d, sample, DROP ? sm.visits[i].tile : 0);
+        for (; i < end; ++i) step<false, DROP>(c, r, a, drop, DROP ? sm.visits[i].tile : 0);
     }
 
     // registers -> this warpgroup's rows of K and V, when nobody reads them any more -> global
     ptx::bar_sync(BAR_DS, 256);
-    sum_to_smem<L>(c.dv, DROP ? a.keep_scale : 1.f, v + (wg * 64 + row) * 128, row, half);
+    sum_to_smem<L>(c.dv, DROP ? a.drop.scale : 1.f, v + (wg * 64 + row) * 128, row, half);
     sum_to_smem<L>(c.dk, a.scale, k + (wg * 64 + row) * 128, row, half);
     ptx::fence_async_proxy();
     ptx::bar_sync(BAR_EPILOGUE + wg, 128);

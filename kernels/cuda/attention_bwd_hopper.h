@@ -6,6 +6,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include "kernels/cuda/attention_mask.cuh"
+#include "kernels/cuda/rng.cuh"
 
 enum { BWD_KEYS = 128 }; // keys of a block of the main kernel
 
@@ -29,12 +30,7 @@ struct BwdParams {   // of the kernels
     int T, H, D;
     int q_tiles, k_tiles;
     float scale, scale_log2; // times log2(e)
-    // dropout
-    float keep_scale;   // 1 / (1 - p)
-    uint32_t threshold; // words from here on keep
-    uint32_t place;     // layer and site, as rng.h packs them
-    uint64_t seed;
-    const int64_t *sample; // [B]
+    Dropout drop;
 };
 
 struct BwdMaps {

@@ -522,11 +522,18 @@ PTX_FN void red_release_gpu_add(uint32_t *p, uint32_t x)
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
 
-// ---- two floats of shared memory ----------------------------------------------------------------
+// ---- several words of shared memory -------------------------------------------------------------
 
 PTX_FN void ld_shared_v2(float &x, float &y, uint32_t src)
 {
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(src) : "memory");
+}
+PTX_FN void ld_shared_v4(uint32_t (&x)[4], uint32_t src)
+{
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(src)
+                 : "memory");
 }
 
 } // namespace ptx
