@@ -10,7 +10,17 @@ if(NOT LATHE_HAS_CUDA)
 endif()
 
 include(cuda/sources.cmake) # CUDA_PLAIN_SOURCES, CUDA_HOPPER_SOURCES
-add_library(lathe_cuda OBJECT cuda/cuda_clock.c cuda/cuda_open.c cuda/cuda_register.c cuda/device_cuda.c)
+set(cublaslt cuda/cublaslt_none.c)
+set(cudnn cuda/cudnn_none.c)
+if(EXISTS ${LATHE_CUDA_INCLUDE}/cublasLt.h)
+    set(cublaslt cuda/cublaslt.c cuda/cublaslt_api.c cuda/cublaslt_choice.c)
+endif()
+if(EXISTS ${LATHE_CUDA_INCLUDE}/cudnn.h)
+    set(cudnn cuda/cudnn_api.c cuda/cudnn_attention.c cuda/cudnn_graph.c cuda/cudnn_sdpa.c)
+endif()
+add_library(lathe_cuda OBJECT
+    cuda/cuda_clock.c cuda/cuda_open.c cuda/cuda_register.c cuda/device_cuda.c
+    cuda/shared_library.c ${cublaslt} ${cudnn})
 target_link_libraries(lathe_cuda PRIVATE lathe_flags)
 target_include_directories(lathe_cuda SYSTEM PRIVATE ${LATHE_CUDA_INCLUDE})
 target_sources(lathe_kernels PRIVATE $<TARGET_OBJECTS:lathe_cuda>)

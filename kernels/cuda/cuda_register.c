@@ -3,7 +3,9 @@
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/cuda_register.h"
+#include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/device_cuda.h"
 
 // The three functions of a row, on the op table's terms.
@@ -43,10 +45,11 @@
 
 void cuda_register(Ops *ops)
 {
-    (void)ops;
+    cudnn_attention_register(ops); // first: never preferred
 #define ROW_CUDA(op, Args)   ADD(cuda_##op, "cuda", op)
 #define ROW_HOPPER(op, Args) ADD(hopper_##op, "cuda-hopper", op)
 #include "kernels/cuda/cuda_rows.def"
 #undef ROW_CUDA
 #undef ROW_HOPPER
+    cublaslt_register(ops);
 }

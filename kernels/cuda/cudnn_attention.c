@@ -82,7 +82,7 @@ static Cudnn *cudnn_open(const CudaDevice *dev)
     return c;
 }
 
-static void drop(Plan *p)
+static void plan_free(Plan *p)
 {
     if (!p) return;
     cudnn_graph_free(&p->graph);
@@ -92,7 +92,7 @@ static void drop(Plan *p)
 void cudnn_attention_close(Cudnn *c)
 {
     if (!c) return;
-    for (int i = 0; i < PLANS; i++) drop(c->plan[i]);
+    for (int i = 0; i < PLANS; i++) plan_free(c->plan[i]);
     if (c->handle) (void)c->api.Destroy(c->handle);
     mem_free(c);
 }
@@ -117,7 +117,7 @@ static Plan *plan_for(Cudnn *c, const CudnnSdpaShape *s)
     p->shape = *s;
     cudnn_graph_open(&p->graph, &c->api, c->handle);
     if (cudnn_sdpa_build(&p->graph, s)) (void)cudnn_graph_plan(&p->graph);
-    drop(c->plan[c->next]);
+    plan_free(c->plan[c->next]);
     c->plan[c->next] = p;
     c->next = (c->next + 1) % PLANS;
     return p;
@@ -191,15 +191,18 @@ static bool aligned(const void *const *p, int n)
     return true;
 }
 
-// The library, and the plan of the shape. NULL: *why says why not.
-static Plan *usable_plan(const OpCtx *cx, const CudnnSdpaShape *s, const AttentionMask *m,
-                         const DropoutSpec *drop, const char **why)
+// The library, if it is there. NULL: *why says why not.
+static Cudnn *usable(const OpCtx *cx, const char **why)
 {
     Cudnn *c = cudnn_of(cx);
-    *why = "no memory to open cuDNN";
-    if (!c) return NULL;
-    *why = c->why;
-    if (!c->handle) return NULL;
+    *why = c ? c->why : "no memory to open cuDNN";
+    return c && c->handle ? c : NULL;
+}
+
+// The plan of the shape. NULL: *why says why not.
+static Plan *usable_plan(Cudnn *c, const CudnnSdpaShape *s, const AttentionMask *m,
+                         const DropoutSpec *drop, const char **why)
+{
     *why = refuse_shape(s, m, drop, c->version);
     if (*why) return NULL;
     Plan *p = plan_for(c, s);
@@ -218,11 +221,13 @@ static Plan *fwd_plan(const AttentionFwdArgs *a, const OpCtx *cx, const char **w
     const void *const tensors[] = {a->q, a->k, a->v, a->out, a->lse};
     *why = "used when asked for: --ops.attention_fwd=cudnn";
     if (!cx->ops->info[OP_attention_fwd].forced) return NULL;
+    Cudnn *c = usable(cx, why);
+    if (!c) return NULL;
     *why = "a causal call must begin at position 0";
     if (a->mask.causal && a->q_pos0 != 0) return NULL;
     *why = "needs tensors at multiples of 16 bytes";
     if (!aligned(tensors, (int)LT_COUNT(tensors))) return NULL;
-    return usable_plan(cx, &s, &a->mask, &a->drop, why);
+    return usable_plan(c, &s, &a->mask, &a->drop, why);
 }
 
 static Plan *bwd_plan(const AttentionBwdArgs *a, const OpCtx *cx, const char **why)
@@ -231,9 +236,11 @@ static Plan *bwd_plan(const AttentionBwdArgs *a, const OpCtx *cx, const char **w
     const void *const tensors[] = {a->q, a->k, a->v, a->out, a->lse, a->dq, a->dk, a->dv, a->dout};
     *why = "used when asked for: --ops.attention_bwd=cudnn";
     if (!cx->ops->info[OP_attention_bwd].forced) return NULL;
+    Cudnn *c = usable(cx, why);
+    if (!c) return NULL;
     *why = "needs tensors at multiples of 16 bytes";
     if (!aligned(tensors, (int)LT_COUNT(tensors))) return NULL;
-    return usable_plan(cx, &s, &a->mask, &a->drop, why);
+    return usable_plan(c, &s, &a->mask, &a->drop, why);
 }
 
 // ---- the rows of the op table -----------------------------------------------------------------

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/device_cuda.h"
 #include "engine/base/mem.h"
+#include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/cudnn_attention.h"
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -23,6 +25,7 @@ typedef struct Queued {
 
 struct DeviceState {
     CudaDevice cuda;
+    CudaLibraries libraries;
     bool sync_each; // LATHE_SYNC=1
     Queued queued[QUEUED_MAX];
     int n_queued;
@@ -35,6 +38,11 @@ struct DeviceState {
 const CudaDevice *device_cuda_of(const Device *d)
 {
     return &d->state->cuda;
+}
+
+CudaLibraries *device_cuda_libraries(Device *d)
+{
+    return &d->state->libraries;
 }
 
 // ---- errors -----------------------------------------------------------------------------------
@@ -236,6 +244,8 @@ void device_cuda_close(Device *d)
 {
     DeviceState *s = d->state;
     if (!s) return;
+    cublaslt_close(s->libraries.cublaslt);
+    cudnn_attention_close(s->libraries.cudnn);
     for (int i = 0; i < 2; i++) {
         if (s->read[i]) (void)cudaEventDestroy(s->read[i]);
         if (s->stage[i]) (void)cudaFreeHost(s->stage[i]);

@@ -14,11 +14,18 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/device.h"
 
+// Libraries of the GPU's maker, opened when an op of this device first asks; NULL until then.
+typedef struct CudaLibraries {
+    struct Cublaslt *cublaslt;
+    struct Cudnn *cudnn;
+} CudaLibraries;
+
 LT_C_BEGIN
 // Opens GPU `index`, which exists and is supported.
 LT_MUST_CHECK Status device_cuda_open(Device *d, int index, Err *err);
 void device_cuda_close(Device *d);
 const CudaDevice *device_cuda_of(const Device *d);
+CudaLibraries *device_cuda_libraries(Device *d);
 // A launcher has returned `code`: remembers the op, or says what went wrong with it.
 LT_MUST_CHECK Status device_cuda_queued(Device *d, const char *op, const char *impl, int code,
                                         Err *err);

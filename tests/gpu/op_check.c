@@ -6,7 +6,7 @@
 // Every implementation of every backend (tests/kernels/backends*.c) is forced in turn and runs all
 // cases of the op harness that it serves, twice: the bits must be equal. One line an
 // implementation; exit code 1 when a case failed, 77 when there is no device, and 2 when nothing
-// matches the words.
+// matches the words. One that needs a library is skipped where it serves nothing.
 //   --first  stop at the first failure      --once  no second run
 //   --most   only cases of at most N bytes and FLOP together (smaller than 1e6: the small half)
 //   OP       an op's name, or all           MIX     f32, bf16, ... or all: element types
@@ -91,6 +91,20 @@ static bool one_case(Check *c, OpId op, int variant, const Mix *m, bool *wrong, 
     return serves;
 }
 
+// An implementation by a library may serve nothing, where the library or its GPU is missing.
+static bool skipped(Check *c, OpId op, const char *impl)
+{
+    if (strcmp(impl, "cublaslt") != 0 && strcmp(impl, "cudnn") != 0) return false;
+    Case first;
+    case_build(&first, op, 0, case_mix(0), &c->forced.device);
+    printf("%-12s %-14s %-12s SKIP: %s\n", c->backend.name, ops_name(op), impl,
+           case_refusal(&first, &c->forced.ops));
+    fflush(stdout);
+    case_free(&first);
+    c->rows++;
+    return true;
+}
+
 static void one_implementation(Check *c, OpId op, const char *impl)
 {
     int cases = 0, failed = 0;
@@ -111,6 +125,7 @@ static void one_implementation(Check *c, OpId op, const char *impl)
         }
     }
     if (cases == 0 && (c->mix || c->n_variants)) return;
+    if (cases == 0 && skipped(c, op, impl)) return;
     printf("%-12s %-14s %-12s %3d cases, %d failed\n", c->backend.name, ops_name(op), impl, cases,
            failed);
     fflush(stdout);

@@ -2,8 +2,8 @@
 // memory of the host: the entry points that lathe uses, by plain loops, in the order of the stream.
 //
 // It is stricter than the real one: an attribute of the wrong size, a matrix that does not fit, an
-// algorithm of another product, a workspace too small or not aligned are errors, and are counted
-// (fake_cublaslt.h). Its algorithms are what the choice of one must cope with:
+// algorithm of another product, a workspace too small or not aligned end the program. Its
+// algorithms are what the choice of one must cope with:
 //
 //   0  the product                        4  refuses when it runs
 //   1  the same bits, sooner              5  parts of K in any order: not repeatable, only offered
@@ -81,9 +81,8 @@ static bool told_to(const char *word)
 
 static cublasStatus_t misuse(const char *what)
 {
-    counts.misused++;
-    snprintf(counts.misuse, sizeof counts.misuse, "%s", what);
-    return CUBLAS_STATUS_INVALID_VALUE;
+    fprintf(stderr, "cuBLASLt (fake): %s\n", what);
+    abort();
 }
 
 // ---- handles ----------------------------------------------------------------------------------

@@ -15,8 +15,6 @@ typedef struct FakeCublasltCounts {
     int64_t queued;    // products
     int64_t fused;     // of these, with an epilogue
     int64_t last_algo; // of the last product: an index into the list of fake_cublaslt.c
-    int64_t misused;   // calls that were wrong in a way that the real library might forgive
-    char misuse[256];  // the last of them
 } FakeCublasltCounts;
 
 FakeCublasltCounts *fake_cublaslt_counts(void);

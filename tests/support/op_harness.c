@@ -185,6 +185,22 @@ const char *case_impl(const Case *c, const Ops *ops)
     return NULL;
 }
 
+const char *case_refusal(const Case *c, const Ops *ops)
+{
+    const OpCtx cx = {.ops = ops, .device = c->device};
+    const char *why = "";
+    switch (c->op) {
+#define OP(name, Args, summary)                                                                    \
+    case OP_##name:                                                                                \
+        (void)op_##name##_serves(&cx, &c->args.name, 0, &why);                                     \
+        break;
+#include "kernels/ops.def"
+#undef OP
+    case OP_COUNT: break;
+    }
+    return why;
+}
+
 // Is byte i of the block part of an element that the op may write?
 static bool writable(const Tensor *t, size_t i)
 {

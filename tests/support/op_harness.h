@@ -95,6 +95,8 @@ void *tensor_dev(const Tensor *t);                                      // eleme
 double case_cost(const Case *c);
 // The implementation that `ops` would use, or NULL.
 const char *case_impl(const Case *c, const Ops *ops);
+// Why the first implementation does not serve it.
+const char *case_refusal(const Case *c, const Ops *ops);
 // A CPU device whose blocks end at a page that may not be touched: a read too far ends the program.
 void fenced_device_init(Device *d, int threads);
 // Upload, run with exactly the scratch it asks for, download. false: `why` says what was violated.
