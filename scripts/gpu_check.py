@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """gpu_check.py -- does lathe work on this machine's GPU, and how fast? In under 8 minutes.
 
-    scripts/gpu_check.sh [OUT] [--sim] [--parts=build,ops,...] [--minutes=8]
+    scripts/gpu_check.sh [OUT] [--sim] [--parts=build,ops,...] [--minutes=8] [--build=DIR]
 
 Needs nvcc, CMake, a C compiler, python3 (standard library) and an NVIDIA GPU. What a missing library
 makes impossible is left out with a line that says so: without jansson and zlib there is no `lathe`,
@@ -22,7 +22,8 @@ build.log, ops.txt, train.txt, sanitizer.txt, bench.txt, bench.json. Exit code 0
 
 --sim runs each part against the simulator of tests/cudasim in place of a GPU: smaller sizes, a few
 steps, its race checker in place of compute-sanitizer, a benchmark whose times mean nothing. It shows
-that the parts work.
+that the parts work. --build: the build folder (default: build-gpu-check, build-gpu-check-sim);
+without the part build, what is in it is used.
 
 SPDX-License-Identifier: MIT
 """
@@ -64,7 +65,8 @@ class Session:
 
     def __init__(self, options):
         self.sim, self.out = options.sim, Path(options.out).resolve()
-        self.build = ROOT / ("build-gpu-check-sim" if self.sim else "build-gpu-check")
+        own = ROOT / ("build-gpu-check-sim" if self.sim else "build-gpu-check")
+        self.build = Path(options.build).resolve() if options.build else own
         self.until = time.monotonic() + 60 * options.minutes
         self.results, self.lathe, self.op_check = {}, None, None
 
@@ -422,6 +424,7 @@ def main():
     p.add_argument("--sim", action="store_true")
     p.add_argument("--parts", default=",".join(PARTS))
     p.add_argument("--minutes", type=float, default=8)
+    p.add_argument("--build", metavar="DIR")
     a = p.parse_args()
     parts = a.parts.split(",")
     for name in set(parts) - set(PARTS):
