@@ -544,7 +544,7 @@ static void few_shapes(void **state)
 {
     (void)state;
     for (int64_t D = 64; D <= 128; D += 64) {
-        Shape s[5] = {square(1, 1, 520, D), square(1, 2, 70, D - 8), square(1, 1, 300, D),
+        Shape s[5] = {square(1, 1, 520, D), square(1, 1, 520, D - 8), square(1, 1, 300, D),
                       behind(2, 1, 40, 410, D, 300), behind(1, 1, 30, 270, D, 0)};
         s[1].causal = s[2].causal = s[3].causal = true;
         s[2].window = 100;
