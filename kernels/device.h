@@ -3,7 +3,8 @@
 // The CPU device does everything at once and device_sync returns immediately. A GPU device queues
 // copies and kernels in order on one stream; errors of queued work come out of device_sync and
 // device_download. When device_upload returns, the host may change what it gave; when
-// device_download returns, the bytes are there.
+// device_download returns, the bytes are there. device_download_later only queues, into memory from
+// device_host_alloc, and the bytes are there after the next device_sync.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -22,6 +23,9 @@ typedef struct DeviceVtable {
     Status (*copy)(Device *d, void *dst, const void *src, size_t bytes, Err *err);
     Status (*zero)(Device *d, void *dst, size_t bytes, Err *err);
     Status (*sync)(Device *d, Err *err);
+    Status (*download_later)(Device *d, void *host_dst, const void *src, size_t bytes, Err *err);
+    Status (*host_alloc)(Device *d, size_t bytes, void **out, Err *err); // zero filled, as alloc
+    void (*host_free)(Device *d, void *p, size_t bytes);
 } DeviceVtable;
 
 struct Device {
@@ -49,3 +53,7 @@ LT_C_END
 #define device_copy(d, dst, src, bytes, err) ((d)->v->copy((d), (dst), (src), (bytes), (err)))
 #define device_zero(d, dst, bytes, err)      ((d)->v->zero((d), (dst), (bytes), (err)))
 #define device_sync(d, err)                  ((d)->v->sync((d), (err)))
+#define device_download_later(d, dst, src, bytes, err)                                             \
+    ((d)->v->download_later((d), (dst), (src), (bytes), (err)))
+#define device_host_alloc(d, bytes, out, err) ((d)->v->host_alloc((d), (bytes), (out), (err)))
+#define device_host_free(d, p, bytes)         ((d)->v->host_free((d), (p), (bytes)))

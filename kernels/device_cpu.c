@@ -53,7 +53,10 @@ void device_cpu_init(Device *d, int threads)
                                      .download = cpu_copy_in,
                                      .copy = cpu_copy_in,
                                      .zero = cpu_zero,
-                                     .sync = cpu_sync};
+                                     .sync = cpu_sync,
+                                     .download_later = cpu_copy_in,
+                                     .host_alloc = cpu_alloc,
+                                     .host_free = cpu_free};
     *d = (Device){.v = &cpu, .is_host = true, .index = -1};
     // The runtime looked before it bound this thread, if the user told it to.
     d->threads = threads > 0 ? threads : omp_get_num_procs();

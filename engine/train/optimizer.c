@@ -39,25 +39,19 @@ Status optimizer_refresh(const Optimizer *o, OpCtx *cx, Err *err)
                    err);
 }
 
-static Status sum_squares(const Optimizer *o, OpCtx *cx, const float *x, int64_t n, double *out,
-                          Err *err)
+// Into o->norm2.
+static Status sum_squares(const Optimizer *o, OpCtx *cx, const float *x, int64_t n, Err *err)
 {
-    TRY(op_sum_squares(cx, &(SumSquaresArgs){.out = o->norm2, .x = x, .n = n, .dtype = DTYPE_F32},
-                       err));
-    if (cx->plan) {
-        *out = 0;
-        return ERR_NONE;
-    }
-    return device_download(cx->device, out, o->norm2, sizeof *out, err);
+    return op_sum_squares(
+        cx, &(SumSquaresArgs){.out = o->norm2, .x = x, .n = n, .dtype = DTYPE_F32}, err);
 }
 
-Status optimizer_grad_norm(const Optimizer *o, OpCtx *cx, const float *grads, double *norm,
-                           Err *err)
+Status optimizer_norm2_later(const Optimizer *o, OpCtx *cx, const float *grads, double *norm2,
+                             Err *err)
 {
-    double s = 0;
-    TRY(sum_squares(o, cx, grads, o->params->total, &s, err));
-    *norm = sqrt(s);
-    return ERR_NONE;
+    TRY(sum_squares(o, cx, grads, o->params->total, err));
+    if (cx->plan) return ERR_NONE;
+    return device_download_later(cx->device, norm2, o->norm2, sizeof *norm2, err);
 }
 
 static Status update_range(const Optimizer *o, OpCtx *cx, const float *grads, int64_t from,
@@ -103,7 +97,8 @@ Status optimizer_first_bad(const Optimizer *o, OpCtx *cx, const float *grads, co
     for (int i = 0; i < o->params->n; i++) {
         const Param *p = &o->params->param[i];
         double s = 0;
-        TRY(sum_squares(o, cx, grads + p->offset, p->count, &s, err));
+        TRY(sum_squares(o, cx, grads + p->offset, p->count, err));
+        TRY(device_download(cx->device, &s, o->norm2, sizeof s, err));
         if (!isfinite(s)) {
             *name = p->name;
             return ERR_NONE;

@@ -27,9 +27,10 @@ void optimizer_build(Optimizer *o, const ParamSet *params, const Precision *p, A
 void *optimizer_weights(const Optimizer *o);
 // Make the rounded copy from w (after initialisation or loading).
 LT_MUST_CHECK Status optimizer_refresh(const Optimizer *o, OpCtx *cx, Err *err);
-// Square root of the sum of squares of all gradients, over all ranks' sum (already reduced).
-LT_MUST_CHECK Status optimizer_grad_norm(const Optimizer *o, OpCtx *cx, const float *grads,
-                                         double *norm, Err *err);
+// Sum of squares of all gradients, over all ranks' sum (already reduced): the square of their norm.
+// It is at *norm2, which device_host_alloc gave, after the next device_sync.
+LT_MUST_CHECK Status optimizer_norm2_later(const Optimizer *o, OpCtx *cx, const float *grads,
+                                           double *norm2, Err *err);
 // Update number t (1 for the first). Gradients are multiplied by grad_scale first.
 LT_MUST_CHECK Status optimizer_step(const Optimizer *o, OpCtx *cx, const float *grads, int64_t t,
                                     double lr, double grad_scale, Err *err);

@@ -270,6 +270,7 @@ static Status loop(Run *r, Err *err)
         TRY(one_step(r, &pace, &bad, err));
     }
     progress_break();
+    TRY_CTX(device_sync(&r->backend.device, err), err, "in the last step");
     if (o->save_interval > 0 && r->state.step > 0) TRY(save_last(r, err));
     if (o->save_interval == 0) log_warn("nothing was saved: save_interval = 0 turns saving off");
     char took[32];

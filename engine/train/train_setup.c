@@ -174,6 +174,7 @@ Status train_setup_text(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *
     TRY(parts_text(&p->run, out, err));
     TRY(parts_text(&p->step, out, err));
     TRY(parts_text(&p->host, out, err));
+    TRY(parts_text(&p->pinned, out, err));
     return buf_printf(out, err, "               %-22s %10s\n", "scratch", scratch);
 }
 
@@ -197,5 +198,6 @@ Status train_setup_json(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *
     TRY(parts_json(&p->run, out, err));
     TRY(parts_json(&p->step, out, err));
     TRY(parts_json(&p->host, out, err));
+    TRY(parts_json(&p->pinned, out, err));
     return buf_printf(out, err, "\"scratch\":%zu}}\n", p->scratch_bytes);
 }

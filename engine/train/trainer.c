@@ -13,7 +13,7 @@
 #include <string.h>
 
 // Lay everything out. Runs twice: on counting arenas, then on real ones.
-static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Err *err)
+static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pinned, Err *err)
 {
     const TrainSetup *s = &t->setup;
     const size_t n = (size_t)t->params.total;
@@ -31,8 +31,9 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Err *err)
     t->position = s->document_mask ? arena_alloc(run, ids) : NULL;
     t->seg_lo = s->document_mask ? arena_alloc(run, ids) : NULL;
     t->sample = arena_alloc(run, (size_t)s->samples * sizeof(int64_t));
-    arena_part(host, "losses");
-    t->loss_host = arena_alloc(host, (size_t)(s->batch_size * s->block_size) * sizeof(float));
+    arena_part(pinned, "losses");
+    t->loss_host = arena_alloc(pinned, (size_t)(s->samples * s->block_size) * sizeof(float));
+    t->norm2_host = arena_alloc(pinned, sizeof(double));
     if (s->snapshot) {
         arena_part(host, "snapshot for saving");
         t->snap_w = arena_alloc(host, n * sizeof(float));
@@ -72,8 +73,7 @@ static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
     const OpPlan gradients = micro;
     TRY(model_loss(&t->model, &t->cx, &b, err)); // evaluation: scratch only
     t->cx.plan = &update;
-    double norm;
-    TRY(optimizer_grad_norm(&t->opt, &t->cx, t->grads, &norm, err));
+    TRY(optimizer_norm2_later(&t->opt, &t->cx, t->grads, t->norm2_host, err));
     TRY(optimizer_step(&t->opt, &t->cx, t->grads, 1, 0, 1, err));
     TRY(optimizer_refresh(&t->opt, &t->cx, err));
     t->cx.plan = NULL;
@@ -92,7 +92,8 @@ static Status measure(Trainer *t, TrainPlan *out, Err *err)
     arena_init_counting(&out->run, "run");
     arena_init_counting(&out->step, "step");
     arena_init_counting(&out->host, "host");
-    TRY(carve(t, &out->run, &out->step, &out->host, err));
+    arena_init_counting(&out->pinned, "pinned");
+    TRY(carve(t, &out->run, &out->step, &out->host, &out->pinned, err));
     const Status st = measure_ops(t, out, err);
     model_free(&t->model);
     TRY(st);
@@ -100,7 +101,8 @@ static Status measure(Trainer *t, TrainPlan *out, Err *err)
     out->n_params_embedding = 0;
     for (int i = 0; i < t->params.n; i++)
         if (t->params.param[i].block == 0) out->n_params_embedding += t->params.param[i].count;
-    out->total_bytes = out->run.used + out->step.used + out->host.used + out->scratch_bytes;
+    out->total_bytes =
+        out->run.used + out->step.used + out->host.used + out->pinned.used + out->scratch_bytes;
     return ERR_NONE;
 }
 
@@ -126,6 +128,8 @@ static Status take_blocks(Trainer *t, Err *err)
     TRY_CTX(device_alloc(t->device, p->scratch_bytes, &t->cx.scratch, err), err,
             "taking scratch memory");
     t->cx.scratch_bytes = p->scratch_bytes;
+    TRY_CTX(device_host_alloc(t->device, p->pinned.used, &t->pinned_mem, err), err,
+            "taking memory for losses");
     t->host_mem = mem_map(p->host.used);
     if (!t->host_mem) return mem_err(err, p->host.used, "the snapshot for saving");
     return ERR_NONE;
@@ -142,10 +146,12 @@ static Status take_memory(Trainer *t, Err *err)
     arena_init(&t->run, "run", t->run_mem, p->run.used);
     arena_init(&t->step_arena, "step", t->step_mem, p->step.used);
     arena_init(&t->host, "host", t->host_mem, p->host.used);
-    TRY(carve(t, &t->run, &t->step_arena, &t->host, err));
+    arena_init(&t->pinned, "pinned", t->pinned_mem, p->pinned.used);
+    TRY(carve(t, &t->run, &t->step_arena, &t->host, &t->pinned, err));
     arena_seal(&t->run);
     arena_seal(&t->step_arena);
     arena_seal(&t->host);
+    arena_seal(&t->pinned);
     return ERR_NONE;
 }
 
@@ -168,6 +174,7 @@ void trainer_close(Trainer *t)
     if (t->run_mem) device_free(t->device, t->run_mem, t->plan.run.used);
     if (t->step_mem) device_free(t->device, t->step_mem, t->plan.step.used);
     if (t->cx.scratch) device_free(t->device, t->cx.scratch, t->plan.scratch_bytes);
+    if (t->pinned_mem) device_host_free(t->device, t->pinned_mem, t->plan.pinned.used);
     mem_unmap(t->host_mem, t->plan.host.used);
     model_free(&t->model);
     params_free(&t->params);
@@ -239,14 +246,27 @@ static Status upload_ids(Trainer *t, const StreamBatch *b, Err *err)
                          err);
 }
 
-// Add up the row losses of the micro-batch that was just run. Ignored rows are exact zeros.
-static Status add_losses(Trainer *t, int64_t rows, double *sum, Err *err)
+// Sum of the row losses of one micro-batch. Ignored rows are exact zeros.
+static double sum_losses(const float *loss, int64_t rows)
 {
-    TRY(device_download(t->device, t->loss_host, t->model.loss, (size_t)rows * sizeof(float), err));
     double s = 0;
-    for (int64_t i = 0; i < rows; i++) s += (double)t->loss_host[i];
-    *sum += s;
-    return ERR_NONE;
+    for (int64_t i = 0; i < rows; i++) s += (double)loss[i];
+    return s;
+}
+
+// Queues what the host must know of a step before the update; nothing is waited for.
+static Status queue_gradients(Trainer *t, float scale, Err *err)
+{
+    const TrainSetup *s = &t->setup;
+    const int64_t T = s->block_size;
+    const size_t bytes = (size_t)(s->batch_size * T) * sizeof(float);
+    for (int64_t i = 0; i < s->samples; i += s->batch_size) {
+        const ModelBatch m = micro_batch(t, i, s->batch_size);
+        TRY(model_gradients(&t->model, &t->cx, &m, scale, i == 0, err));
+        TRY(device_download_later(t->device, t->loss_host + i * T, t->model.loss, bytes, err));
+    }
+    TRY(dist_sum_grads(&t->dist, &t->cx, t->grads, t->params.total, err));
+    return optimizer_norm2_later(&t->opt, &t->cx, t->grads, t->norm2_host, err);
 }
 
 Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err)
@@ -263,16 +283,14 @@ Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err)
         return ERR_NONE;
     }
     TRY(upload_ids(t, b, err));
+    TRY(queue_gradients(t, (float)(1.0 / (double)out->counted), err));
+    TRY(device_sync(t->device, err)); // the one wait of a step
     double sum = 0;
-    const float scale = (float)(1.0 / (double)out->counted);
-    for (int64_t i = 0; i < s->samples; i += s->batch_size) {
-        const ModelBatch m = micro_batch(t, i, s->batch_size);
-        TRY(model_gradients(&t->model, &t->cx, &m, scale, i == 0, err));
-        TRY(add_losses(t, s->batch_size * s->block_size, &sum, err));
-    }
+    const int64_t rows = s->batch_size * s->block_size;
+    for (int64_t i = 0; i < s->samples * s->block_size; i += rows)
+        sum += sum_losses(t->loss_host + i, rows);
     TRY(dist_sum_f64(&t->dist, &sum, 1, err));
-    TRY(dist_sum_grads(&t->dist, &t->cx, t->grads, t->params.total, err));
-    TRY(optimizer_grad_norm(&t->opt, &t->cx, t->grads, &out->grad_norm, err));
+    out->grad_norm = sqrt(*t->norm2_host);
     out->loss = sum / (double)out->counted;
     if (!isfinite(out->loss) || !isfinite(out->grad_norm)) {
         TRY(optimizer_first_bad(&t->opt, &t->cx, t->grads, &out->bad, err));
@@ -284,8 +302,8 @@ Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err)
     const double clip = s->grad_clip > 0 ? s->grad_clip / (out->grad_norm + 1e-6) : 1.0;
     TRY(optimizer_step(&t->opt, &t->cx, t->grads, t->step + 1, out->lr, clip < 1 ? clip : 1.0,
                        err));
-    t->step++;
-    return device_sync(t->device, err);
+    t->step++; // an error of the update comes out of the next wait
+    return ERR_NONE;
 }
 
 Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int64_t *counted,
@@ -304,7 +322,10 @@ Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int6
             const int64_t B = LT_MIN(t->setup.batch_size, b.samples - k);
             const ModelBatch m = micro_batch(t, k, B);
             TRY(model_loss(&t->model, &t->cx, &m, err));
-            TRY(add_losses(t, B * t->setup.block_size, &sum, err));
+            const int64_t rows = B * t->setup.block_size;
+            TRY(device_download(t->device, t->loss_host, t->model.loss,
+                                (size_t)rows * sizeof(float), err));
+            sum += sum_losses(t->loss_host, rows);
         }
         n += b.counted;
     }

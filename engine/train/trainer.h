@@ -38,7 +38,7 @@ typedef struct TrainSetup {
 } TrainSetup;
 
 typedef struct TrainPlan {
-    Arena run, step, host; // counting arenas: parts and sizes
+    Arena run, step, host, pinned; // counting arenas: parts and sizes
     size_t scratch_bytes;
     size_t total_bytes;
     int64_t n_params, n_params_embedding;
@@ -65,12 +65,13 @@ typedef struct Trainer {
     OpCtx cx;
     Device *device; // borrowed
     Dist dist;
-    Arena run, step_arena, host;
-    void *run_mem, *step_mem, *host_mem;
+    Arena run, step_arena, host, pinned;
+    void *run_mem, *step_mem, *host_mem, *pinned_mem;
     float *grads;
     int32_t *input, *target, *position, *seg_lo; // [samples,T] device
     int64_t *sample;                             // [samples]   device
-    float *loss_host;                            // [batch_size * T]
+    float *loss_host;                            // [samples,T] pinned: on their way from the device
+    double *norm2_host;                          // pinned, too
     float *snap_w, *snap_m, *snap_v;             // [total] host; NULL without snapshot
     int64_t step;                                // optimizer steps done
     int64_t skipped;                             // steps skipped so far

@@ -168,12 +168,18 @@ static Status cuda_upload(Device *d, void *dst, const void *src, size_t bytes, E
     return e == cudaSuccess ? ERR_NONE : cuda_err(d, e, "sending data to the GPU", err);
 }
 
-static Status cuda_download(Device *d, void *dst, const void *src, size_t bytes, Err *err)
+static Status cuda_download_later(Device *d, void *dst, const void *src, size_t bytes, Err *err)
 {
     if (bytes == 0) return ERR_NONE;
     const cudaError_t e =
         cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, d->state->cuda.stream);
-    if (e != cudaSuccess) return cuda_err(d, e, "reading data from the GPU", err);
+    return e == cudaSuccess ? ERR_NONE : cuda_err(d, e, "reading data from the GPU", err);
+}
+
+static Status cuda_download(Device *d, void *dst, const void *src, size_t bytes, Err *err)
+{
+    if (bytes == 0) return ERR_NONE;
+    TRY(cuda_download_later(d, dst, src, bytes, err));
     return wait_for_all(d, "reading data from the GPU", err);
 }
 
@@ -188,6 +194,22 @@ static Status cuda_copy(Device *d, void *dst, const void *src, size_t bytes, Err
 static Status cuda_sync(Device *d, Err *err)
 {
     return wait_for_all(d, "waiting for the GPU", err);
+}
+
+static Status cuda_host_alloc(Device *d, size_t bytes, void **out, Err *err)
+{
+    *out = NULL;
+    const cudaError_t e = cudaMallocHost(out, LT_MAX(bytes, 1));
+    if (e != cudaSuccess) return cuda_err(d, e, "taking pinned memory of the host", err);
+    memset(*out, 0, bytes);
+    return ERR_NONE;
+}
+
+static void cuda_host_free(Device *d, void *p, size_t bytes)
+{
+    (void)bytes;
+    (void)cudaStreamSynchronize(d->state->cuda.stream); // a copy may be on its way
+    (void)cudaFreeHost(p);
 }
 
 // ---- open, close ------------------------------------------------------------------------------
@@ -225,7 +247,10 @@ Status device_cuda_open(Device *d, int index, Err *err)
                                       .download = cuda_download,
                                       .copy = cuda_copy,
                                       .zero = cuda_zero,
-                                      .sync = cuda_sync};
+                                      .sync = cuda_sync,
+                                      .download_later = cuda_download_later,
+                                      .host_alloc = cuda_host_alloc,
+                                      .host_free = cuda_host_free};
     *d = (Device){.v = &cuda, .index = index, .threads = d->threads};
     d->state = mem_calloc(1, sizeof *d->state);
     if (!d->state) return mem_err(err, sizeof *d->state, "the device");
