@@ -13,8 +13,9 @@ CMAKE_PREFIX_PATH.) All data are generated. Parts, in this order:
     ops        every op of every GPU implementation against its reference
     train      200 steps on the CPU and on the GPU: fp32 and bf16 curves agree, the GPU's twice the
                same bits
-    sanitizer  compute-sanitizer on some ops: memcheck, racecheck, synccheck, initcheck
     bench      `lathe bench`: every op of a training step against what the device can do
+    sanitizer  compute-sanitizer on some ops, as far as the time goes: memcheck, racecheck,
+               synccheck, initcheck
 
 OUT (default build/gpu-check) gets at most 8 files: summary.txt and summary.json (everything), and
 build.log, ops.txt, train.txt, sanitizer.txt, bench.txt, bench.json. Exit code 0: all parts passed;
@@ -42,7 +43,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("device", "build", "ops", "train", "sanitizer", "bench")
+PARTS = ("device", "build", "ops", "train", "bench", "sanitizer")
 PASSED, FAILED, SKIPPED, NO_GPU = "passed", "FAILED", "SKIPPED", "NO GPU"
 
 
@@ -303,42 +304,6 @@ def part_train(s):
     return f"{facts['fp32']['steps']} steps, twice the same bits; last loss {said}", facts
 
 
-# ---- compute-sanitizer ----
-
-def part_sanitizer(s):
-    if not s.op_check:
-        raise Skip("not built")
-    ops = ["layernorm_fwd", "matmul", "attention_fwd", "attention_bwd"]
-    if s.sim:
-        program = find_program(s, "op_check_race")
-        runs = [("races", [program, "--once", "--most=1e4"], 120)]
-    else:
-        tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-        if not Path(tool).exists():
-            raise Skip("no compute-sanitizer")
-        runs = [(check, [tool, "--tool", check, "--error-exitcode", "9", s.op_check, "--once", op],
-                 20)
-                for check in ("memcheck", "racecheck", "synccheck", "initcheck") for op in ops]
-    said, bad, late = {}, [], 0
-    for check, command, seconds in runs:
-        if time.monotonic() > s.until - 60:
-            late += 1
-            continue
-        code, text = s.run(command, "sanitizer.txt", seconds)
-        if "Device not supported" in text:
-            raise Skip("compute-sanitizer does not support this device (sanitizer.txt)")
-        what = f"{check} {command[-1]}" if not s.sim else check
-        errors = re.findall(r"(?:ERROR SUMMARY|RACECHECK SUMMARY): (\d+)", text)
-        said[what] = "out of time, no error so far" if code is None else f"exit code {code}"
-        if (code is not None and code != 0) or any(int(n) for n in errors):
-            bad.append(what)
-    if bad:
-        raise Fail(", ".join(bad) + " (sanitizer.txt)")
-    whole = sum("exit code 0" == text for text in said.values())
-    return f"{whole} of {len(runs)} runs to their end, no error" + \
-        (f"; {late} left out for time" if late else ""), said
-
-
 # ---- bench ----
 
 def part_bench(s):
@@ -369,10 +334,46 @@ def part_bench(s):
     return f"{len(table['rows'])} rows (bench.txt)", table
 
 
+# ---- compute-sanitizer ----
+
+def part_sanitizer(s):
+    if not s.op_check:
+        raise Skip("not built")
+    ops = ["layernorm_fwd", "matmul", "attention_fwd", "attention_bwd"]
+    if s.sim:
+        program = find_program(s, "op_check_race")
+        runs = [("races", [program, "--once", "--most=1e4"], 120)]
+    else:
+        tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+        if not Path(tool).exists():
+            raise Skip("no compute-sanitizer")
+        runs = [(check, [tool, "--tool", check, "--error-exitcode", "9", s.op_check, "--once", op],
+                 20)
+                for check in ("memcheck", "racecheck", "synccheck", "initcheck") for op in ops]
+    said, bad, late = {}, [], 0
+    for check, command, seconds in runs:
+        if time.monotonic() > s.until - 10:
+            late += 1
+            continue
+        code, text = s.run(command, "sanitizer.txt", seconds)
+        if "Device not supported" in text:
+            raise Skip("compute-sanitizer does not support this device (sanitizer.txt)")
+        what = f"{check} {command[-1]}" if not s.sim else check
+        errors = re.findall(r"(?:ERROR SUMMARY|RACECHECK SUMMARY): (\d+)", text)
+        said[what] = "out of time, no error so far" if code is None else f"exit code {code}"
+        if (code is not None and code != 0) or any(int(n) for n in errors):
+            bad.append(what)
+    if bad:
+        raise Fail(", ".join(bad) + " (sanitizer.txt)")
+    whole = sum("exit code 0" == text for text in said.values())
+    return f"{whole} of {len(runs)} runs to their end, no error" + \
+        (f"; {late} left out for time" if late else ""), said
+
+
 # ---- all ----
 
 RUN = {"device": part_device, "build": part_build, "ops": part_ops, "train": part_train,
-       "sanitizer": part_sanitizer, "bench": part_bench}
+       "bench": part_bench, "sanitizer": part_sanitizer}
 
 
 def run_part(s, name, no_gpu):
