@@ -6,8 +6,9 @@
 //
 //     k-blocks x max(tensor cycles, bytes from L2 / 30)  +  epilogue
 //
-// 30 bytes a cycle is what an SM gets from L2 when all of them ask. Split-K is for shapes with few
-// tiles and long K, which is what gradients of weights are.
+// 30 bytes a cycle is what an SM gets from L2 when all of them ask; ping-pong hides the epilogue
+// behind the other consumer's loop. Split-K is for few tiles and long K: gradients of weights.
+// The figures are estimates, not measurements.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/cuda_kernels.h"
@@ -20,9 +21,10 @@ namespace matmul_hopper
 enum {
     SMS = 132,         // of the estimate
     L2_BYTES = 30,     // a cycle and SM
-    EPILOGUE = 2600,   // cycles for 128 x 256, and half of it for 128 x 128
+    EPILOGUE = 2600,   // cycles for 128 x 256
+    ACTIVATION = 3400, // more, with an activation
     SPLIT_MAX = 8,     // parts of K
-    SPLIT_BLOCKS = 4,  // k-blocks of a part, at least
+    SPLIT_BLOCKS = 2,  // k-blocks of a part, at least
     SPLIT_ONCE = 1500, // cycles to write a part, and to meet
     SPLIT_EACH = 600,  // to read one
     MOST = 0x7fffff00, // rows, columns
@@ -58,9 +60,10 @@ static int64_t estimate(const MatmulArgs *a, Tile t, int splits)
     const int64_t tensor = m * n / 32, l2 = (m + n / cluster) * ROW / L2_BYTES;
     const int64_t cycles = work * cluster < SMS ? tensor : LT_MAX(tensor, l2);
     const int64_t loop = ceil_div(k_blocks_of(a, t), splits) * tile_parts(t) * cycles;
-    const int64_t epilogue = EPILOGUE * m * n / (128 * 256);
+    const int whole = EPILOGUE + (a->epilogue == MATMUL_PLAIN ? 0 : ACTIVATION);
+    const int64_t epilogue = (int64_t)whole * m * n / (128 * 256);
     const int64_t meet = splits > 1 ? SPLIT_ONCE + SPLIT_EACH * splits : 0;
-    if (t == Tile::PINGPONG) return waves * loop + epilogue; // all but the last are hidden
+    if (t == Tile::PINGPONG) return waves * LT_MAX(loop, (loop + epilogue) / 2) + epilogue;
     return waves * (loop + epilogue + meet);
 }
 
