@@ -138,6 +138,9 @@ static Status print_version(Buf *out, Err *err)
                    LATHE_VERSION, LATHE_BUILD, LATHE_COMPILER, LATHE_SYSTEM,
                    gpus.built ? ", CUDA " : "", gpus.toolkit, thread_cpus()));
     TRY(print_gpus(&gpus, out, err));
+    char libraries[640];
+    cuda_libraries(libraries, sizeof libraries);
+    if (libraries[0]) TRY(buf_printf(out, err, "\nlibraries: %s", libraries));
     TRY(buf_puts(out, "\ninstruction sets:", err));
     for (int i = 0; i < n; i++) TRY(buf_printf(out, err, " %s", names[i]));
     return buf_puts(out, "\n", err);

@@ -24,6 +24,11 @@ Status cuda_open(Device *d, Ops *ops, int index, Err *err)
     return s;
 }
 
+void cuda_libraries(char *out, size_t size)
+{
+    if (size > 0) out[0] = '\0';
+}
+
 void cuda_close(Device *d)
 {
     (void)d;

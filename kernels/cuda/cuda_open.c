@@ -2,7 +2,9 @@
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/cuda_open.h"
+#include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/cuda_register.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/device_cuda.h"
 
 #include <cuda_runtime_api.h>
@@ -108,6 +110,14 @@ Status cuda_open(Device *d, Ops *ops, int index, Err *err)
     memset(ops, 0, sizeof *ops);
     cuda_register(ops);
     return ERR_NONE;
+}
+
+void cuda_libraries(char *out, size_t size)
+{
+    char cublaslt[300], cudnn[300];
+    cublaslt_describe(cublaslt, sizeof cublaslt);
+    cudnn_attention_describe(cudnn, sizeof cudnn);
+    snprintf(out, size, "%s, %s", cublaslt, cudnn);
 }
 
 void cuda_close(Device *d)

@@ -37,5 +37,8 @@ LT_C_BEGIN
 void cuda_find(CudaFound *out);
 // Opens cuda:index. The op table gets its kernels and nothing else: others cannot reach its memory.
 LT_MUST_CHECK Status cuda_open(Device *d, Ops *ops, int index, Err *err);
+// "cuBLASLt 13.1.0, cuDNN 9.19.0", or why one is not there; "" in a build without CUDA. They are
+// opened when the program runs, if they are there, and never needed.
+void cuda_libraries(char *out, size_t size);
 void cuda_close(Device *d); // not a CUDA device: nothing happens
 LT_C_END

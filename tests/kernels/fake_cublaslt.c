@@ -6,8 +6,8 @@
 // algorithms are what the choice of one must cope with:
 //
 //   0  the product                        4  refuses when it runs
-//   1  the same bits, sooner              5  parts of K in any order: not repeatable, only offered
-//   2  other bits, soonest                   when the mask of the preference allows it
+//   1  the same bits                      5  parts of K in any order: not repeatable, only offered
+//   2  other bits                            when the mask of the preference allows it
 //   3  K in two parts (workspace), other bits
 //
 // 1 to 5 need operands at multiples of 16 bytes. Without a bias, 0 comes first; with one, 3 does.
@@ -393,7 +393,7 @@ static void work(void *job)
     for (int64_t col = 0; col < (int64_t)j->d.cols; col++)
         for (int64_t row = 0; row < (int64_t)j->d.rows; row++)
             finish(j, row, col, sum_of(j, row, col));
-    if (j->id != 1 && j->id != 2) usleep(j->id ? 200 : 400); // the others are sooner
+    if (told_to("slow") && j->id != 1 && j->id != 2) usleep(20000);
     free(j);
 }
 
