@@ -1,4 +1,4 @@
-// attention_bwd_hopper.cu -- attention, backward, for Hopper: the launcher, and the two small kernels
+// attention_bwd_hopper.cu -- attention, backward, for Hopper: the launcher, and the small kernels
 // before and after the main one, whose page (attention_bwd_hopper.cuh) is also theirs.
 //
 // SPDX-License-Identifier: MIT

@@ -1,6 +1,73 @@
 // attention_bwd_hopper.cuh -- attention, backward, for Hopper: the main kernel.
 // Contract: kernels/ops/attention_bwd.h   Launcher, two small kernels: attention_bwd_hopper.cu
 //
+// WHAT    Three kernels. PREPARE: delta[i] = sum(dout * out) of a row, lse to base 2, the span of
+//         keys that a row sees and what that means for its tile. MAIN: one block owns 128 keys of a
+//         head and walks the queries that see them. FINISH: dq = scale * sum, to bf16.
+//
+// MATH    Per tile of queries, with P and dS recomputed from lse, transposed (rows are keys):
+//             S = K Q^T          P  = 2^(c S - lse log2(e)), c = scale log2(e); 0 where masked
+//             dP = V dO^T        dS = P (drop(dP) - delta)
+//             dV += drop(P) dO   dK += dS Q    dQ += dS^T K
+//         Transposed, because then P and dS leave the accumulators as the A fragments of the next
+//         products and need no shared memory. Only dQ needs dS the other way, and of all keys: it
+//         goes through shared memory, where wgmma can read either way.
+//
+// TILING                queries                    D     BM    shared memory
+//            +----+----+----+----+----+           64    128   199 KB and 8 bytes a query tile
+//     wg 1 64|  0 |  1 |  2 | ...                 128    64   197 KB
+//     wg 2 64|    |    |    |                     grid: key tiles x H x B, last keys first
+//            +----+----+----+----+----+
+//
+//         One thread of the producer warpgroup loads Q, dO, lse and delta (two stages each), two
+//         others each take a warpgroup's part of dQ (64 x 64) out of shared memory. A tile is
+//         [columns / 64][rows][64] with the 128-byte swizzle; 16 KB is Q, dO, and dS of 64 queries,
+//         so one descriptor, flipped from stage to stage, names them all. A step of a consumer:
+//
+//           wait Q | S | wait dO | dP | S ready: P = 2^x, P to bf16 | dV += P dO | dP ready: dS, to
+//           bf16 and to shared memory | both warpgroups have come: dQ | dK += dS Q | dQ and dV
+//           ready: release dO, dQ to shared memory | dK ready: release Q
+//
+//         so that the tensor cores have work of this warpgroup all the time but for the first
+//         loads. D = 64 and dropout lack the registers for it: there dV comes after dS, and the
+//         exponentials alone run under dP. The wait for the dQ buffer then stands before the one
+//         for dP, because it ends a basic block, and ptxas moves 2^x across a wgmma wait, but not
+//         across blocks.
+//
+// ORDER   Block n adds its part of a dQ tile after all blocks with later keys that the tile sees: a
+//         counter for each tile says how many have added (turns), and a block's turn follows from
+//         the span of the tile. So dQ has one order of summation, whatever runs when. Blocks start
+//         in the order of their numbers, later keys first, so who is waited for has started.
+//         With a causal mask nobody has to wait: block n meets tile m one (D = 64) or two tiles
+//         after block n + 1 did. Without one, all blocks of a head start with tile 0, and block n
+//         comes into step n tiles late; the blocks that follow on the same SMs keep that distance.
+//         The price is (key tiles - 1) steps a launch: T = 512, B H = 384, 3 steps of 47.
+//         The alternative, a second pass for dQ by tiles of queries, needs no order and no sums in
+//         memory, but S and dP a second time: seven products instead of five, always.
+//
+// MASKS   A list of the tiles that see the block's keys is made at the start (Visit). A tile that
+//         does not see all of them (TileSpan::all_lo, all_hi) takes a copy of the step that asks
+//         for each element; its spans come by TMA with lse. Runs of either kind have a loop of
+//         their own. Rows from T on have P = 0 (their lse is infinite); keys from T on are masked.
+//
+// DROPOUT One call of Philox serves four neighbouring keys of a query, here four lanes: each lane
+//         draws for one of four elements, and two shuffles transpose the bits.
+//
+// COST    10 T^2 D FLOP a head (causal: half). A step is 2 x 1280 tensor cycles of an SM. wgmma,
+//         the detour of dS and dQ, and lse keep shared memory busy for 1.05 (D = 64: 1.10) of that, TMA
+//         for another 0.2: shared memory is the limit. L2: 32 KB of Q and dO and 32 KB of dQ sums
+//         a step, 25 bytes a clock. Scratch: 4 D' + 16 bytes a row and head (D' = 64 or 128).
+//
+// RULES   dq, dk, dv: assign; bitwise repeatable. bf16 rounding of P and dS, everything else f32.
+// SHAPES  D a multiple of 8 up to 128, a size in between is the next larger one with columns of
+//         zeros. T up to 229,376 (D = 64: twice that). 16-byte aligned rows.
+//
+// REGISTERS (ptxas: 168 at launch) 240 a consumer, 24 a producer thread, no spills. The page of
+//         figures, per warp and step of the loop without mask (scripts/sass_profile.py):
+//             D     dropout   issue   issue/tc   smem/tc   covered   serial
+//             128   no        364     .284       1.050     96        74.9
+//             64    no        543     .424       1.100     54        65.6
+//
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "kernels/cuda/attention_bwd_hopper.h"

@@ -1,4 +1,5 @@
-// attention_bwd_hopper_plain.cu -- attention, backward, for Hopper: the main kernel without dropout.
+// attention_bwd_hopper_plain.cu -- attention, backward, for Hopper: the main kernel without
+// dropout.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/attention_bwd_hopper.cuh"
