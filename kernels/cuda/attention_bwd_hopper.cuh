@@ -54,19 +54,23 @@
 //         draws for one of four elements, and two shuffles transpose the bits.
 //
 // COST    10 T^2 D FLOP a head (causal: half). A step is 2 x 1280 tensor cycles of an SM. wgmma,
-//         the detour of dS and dQ, and lse keep shared memory busy for 1.05 (D = 64: 1.10) of that, TMA
-//         for another 0.2: shared memory is the limit. L2: 32 KB of Q and dO and 32 KB of dQ sums
-//         a step, 25 bytes a clock. Scratch: 4 D' + 16 bytes a row and head (D' = 64 or 128).
+//         the detour of dS and dQ, and lse keep shared memory busy for 1.05 (D = 64: 1.10) of that,
+//         TMA for another 0.2: shared memory is the limit. L2: 32 KB of Q and dO and 32 KB of dQ
+//         sums a step, 25 bytes a clock. Scratch: 4 D' + 16 bytes a row and head (D' = 64 or 128).
 //
 // RULES   dq, dk, dv: assign; bitwise repeatable. bf16 rounding of P and dS, everything else f32.
 // SHAPES  D a multiple of 8 up to 128, a size in between is the next larger one with columns of
 //         zeros. T up to 229,376 (D = 64: twice that). 16-byte aligned rows.
 //
-// REGISTERS (ptxas: 168 at launch) 240 a consumer, 24 a producer thread, no spills. The page of
-//         figures, per warp and step of the loop without mask (scripts/sass_profile.py):
+// REGISTERS 240 a consumer, 24 a producer thread (168 at launch), nothing spilled. The loop without
+//         mask, a warp and step (scripts/sass_profile.py); the masked copy has 1.1 (D = 64: 1.2)
+//         times the instructions:
 //             D     dropout   issue   issue/tc   smem/tc   covered   serial
-//             128   no        364     .284       1.050     96        74.9
-//             64    no        543     .424       1.100     54        65.6
+//             128   no         366     .286      1.050     96        74.9
+//             64    no         545     .426      1.100     54        65.5
+//             128   yes        934     .730      1.059               55.9
+//             64    yes       1609    1.257      1.116               42.1
+//         The draw of the dropout, 49 instructions for four elements, makes the difference.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -372,7 +376,8 @@ __device__ __forceinline__ void step(Consumer<L> &c, Ring &r, const BwdParams &a
     if (EARLY_DV) ptx::mbar_wait(c.dq_full + 16, r.stage ^ 1);
     dq_to_smem(dq, c.dq);
     ptx::fence_async_proxy();
-    ptx::mbar_arrive(c.dq_full);
+    __syncwarp();
+    if (ptx::elect_one()) ptx::mbar_arrive(c.dq_full);
     ptx::wgmma_wait<0>();
     ptx::pin(c.dk);
     if (ptx::elect_one()) ptx::mbar_arrive(bars + 16);
@@ -510,7 +515,7 @@ __global__ void __launch_bounds__(THREADS, 1)
             ptx::mbar_init(ptx::smem_addr(&sm.dout_empty[i]), 4 * CONSUMERS);
         }
         for (int i = 0; i < CONSUMERS; ++i) {
-            ptx::mbar_init(ptx::smem_addr(&sm.dq_full[i]), 128);
+            ptx::mbar_init(ptx::smem_addr(&sm.dq_full[i]), 4);
             ptx::mbar_init(ptx::smem_addr(&sm.dq_empty[i]), 1);
         }
         ptx::mbar_init_fence();

@@ -8,13 +8,13 @@
 //
 // Tensors have gaps between rows that hold NaN; the kernel may neither use nor touch them.
 //
-//     test_attention_bwd_hopper [quick | shapes | large]    quick: small shapes, all kinds of mask
+// Runs in the simulator (tests/cudasim) or on a GPU. The name of a test as argument: that one alone.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/device_cuda.h"
 #include "kernels/ref/drop.h"
 
-#include <cuda_runtime_api.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 
 #include <cmocka.h>
 
-enum { GAP = 8, RNG_ROW_QKV = 1, RNG_ROW_DOUT = 2 };
+enum { GAP = 8, UNTOUCHED = 0x7fff };
 
 typedef enum Docs { ONE_DOC, TWO_DOCS, MANY_DOCS, DOCS_AND_BLIND } Docs; // blind: sees nothing
 
@@ -34,7 +34,8 @@ typedef struct Shape {
     int64_t window;
     Docs docs;
     double p;
-    double size; // of q and k
+    double size;   // of q, k and v
+    double offset; // on q, and off k: every score is far below zero
 } Shape;
 
 typedef struct Problem {
@@ -46,6 +47,8 @@ typedef struct Problem {
     int64_t *sample;
     AttentionBwdArgs a; // on the host
 } Problem;
+
+static Device gpu;
 
 typedef struct Grads { // of one head
     double *dq, *dk, *dv;
@@ -121,15 +124,15 @@ static double softmax_row(const Problem *p, int64_t b, int64_t i, const double *
                           double *row, bool naive)
 {
     const int64_t T = p->s.T, D = p->s.D;
-    double max = -INFINITY, sum = 0;
+    double max = -(double)INFINITY, sum = 0;
     for (int64_t j = 0; j < T; j++) {
         const bool seen = sees(p, b, i, j);
-        row[j] =
-            seen ? rounded((double)p->a.scale * dot(q + i * D, k + j * D, D), naive) : -INFINITY;
+        row[j] = seen ? rounded((double)p->a.scale * dot(q + i * D, k + j * D, D), naive)
+                      : -(double)INFINITY;
         max = fmax(max, row[j]);
     }
     for (int64_t j = 0; j < T; j++) {
-        row[j] = max > -INFINITY ? exp(row[j] - max) : 0;
+        row[j] = max > -(double)INFINITY ? exp(row[j] - max) : 0;
         sum += row[j];
     }
     for (int64_t j = 0; j < T; j++) row[j] = sum > 0 ? rounded(row[j] / sum, naive) : 0;
@@ -195,13 +198,18 @@ static Grads plain_gradients(const Problem *p, int64_t b, int64_t h, bool naive)
 
 // ---- problems -------------------------------------------------------------------------------
 
-static void fill(uint16_t *x, int64_t rows, int64_t row, int64_t used, uint64_t seed, double size)
+// Columns [0,used) of rows of `row`. The first third gets `offset`, the second loses it.
+static void fill(uint16_t *x, int64_t rows, int64_t row, int64_t used, uint64_t seed, double size,
+                 double offset)
 {
     float *line = must((size_t)used * sizeof *line);
     for (int64_t r = 0; r < rows; r++) {
         rng_fill_normal(line, used, seed, (uint32_t)r, size);
-        for (int64_t c = 0; c < row; c++)
-            x[r * row + c] = c < used ? to_bf16((double)line[c]) : 0x7fff;
+        for (int64_t c = 0; c < row; c++) {
+            const int64_t third = 3 * c / used;
+            const double off = third == 0 ? offset : third == 1 ? -offset : 0;
+            x[r * row + c] = c < used ? to_bf16((double)line[c] + off) : UNTOUCHED;
+        }
     }
     free(line);
 }
@@ -237,9 +245,9 @@ static Problem make(const Shape *s)
     p.seg_lo = must((size_t)rows * sizeof *p.seg_lo);
     p.seg_hi = must((size_t)rows * sizeof *p.seg_hi);
     p.sample = must((size_t)s->B * sizeof *p.sample);
-    fill(p.qkv, rows, p.qkv_row, 3 * C, 11, s->size);
-    fill(p.dout, rows, p.out_row, C, 12, 1);
-    fill(p.out, rows, p.out_row, C, 13, 1);
+    fill(p.qkv, rows, p.qkv_row, 3 * C, 11, s->size, s->offset);
+    fill(p.dout, rows, p.out_row, C, 12, 1, 0);
+    fill(p.out, rows, p.out_row, C, 13, 1, 0);
     for (int64_t b = 0; b < s->B; b++) p.sample[b] = ((int64_t)5 << 32) + 77 + 3 * b;
     documents(&p);
     p.a = (AttentionBwdArgs){.B = s->B, .H = s->H, .T = s->T, .D = s->D, .dtype = DTYPE_BF16};
@@ -267,29 +275,34 @@ static void destroy(Problem *p)
 
 // ---- the kernel -----------------------------------------------------------------------------
 
-static void *device_copy(const void *host, size_t bytes)
+static void *on_device(const void *host, size_t bytes)
 {
     void *d = NULL;
-    assert_int_equal(cudaMalloc(&d, bytes), cudaSuccess);
-    assert_int_equal(cudaMemcpy(d, host, bytes, cudaMemcpyHostToDevice), cudaSuccess);
+    Err err;
+    assert_int_equal(device_alloc(&gpu, bytes, &d, &err), ERR_NONE);
+    assert_int_equal(device_upload(&gpu, d, host, bytes, &err), ERR_NONE);
     return d;
 }
 
 // Leaves dq, dk and dv in p->dqkv.
 static void run_kernel(Problem *p)
 {
-    const CudaDevice dev = {.cc = 90, .sm_count = 132, .smem_per_block = 227 * 1024};
     const int64_t rows = p->s.B * p->s.T, C = p->s.H * p->s.D;
+    const struct {
+        const void *host;
+        size_t bytes;
+    } from[] = {{p->qkv, (size_t)p->qkv_n * 2},
+                {p->dqkv, (size_t)p->qkv_n * 2},
+                {p->out, (size_t)p->out_n * 2},
+                {p->dout, (size_t)p->out_n * 2},
+                {p->lse, (size_t)(rows * p->s.H) * sizeof *p->lse},
+                {p->seg_lo, (size_t)rows * sizeof *p->seg_lo},
+                {p->seg_hi, (size_t)rows * sizeof *p->seg_hi},
+                {p->sample, (size_t)p->s.B * sizeof *p->sample}};
+    for (int64_t i = 0; i < p->qkv_n; i++) p->dqkv[i] = UNTOUCHED;
+    void *d[LT_COUNT(from)];
     AttentionBwdArgs a = p->a;
-    for (int64_t i = 0; i < p->qkv_n; i++) p->dqkv[i] = 0x7fff;
-    void *const d[] = {device_copy(p->qkv, (size_t)p->qkv_n * 2),
-                       device_copy(p->dqkv, (size_t)p->qkv_n * 2),
-                       device_copy(p->out, (size_t)p->out_n * 2),
-                       device_copy(p->dout, (size_t)p->out_n * 2),
-                       device_copy(p->lse, (size_t)(rows * p->s.H) * sizeof *p->lse),
-                       device_copy(p->seg_lo, (size_t)rows * sizeof *p->seg_lo),
-                       device_copy(p->seg_hi, (size_t)rows * sizeof *p->seg_hi),
-                       device_copy(p->sample, (size_t)p->s.B * sizeof *p->sample)};
+    for (size_t i = 0; i < LT_COUNT(from); i++) d[i] = on_device(from[i].host, from[i].bytes);
     a.q = d[0];
     a.k = (const uint16_t *)d[0] + C;
     a.v = (const uint16_t *)d[0] + 2 * C;
@@ -304,19 +317,19 @@ static void run_kernel(Problem *p)
         a.mask.seg_lo = d[5];
         a.mask.seg_hi = d[6];
     }
+    Err err;
     const char *why = NULL;
-    assert_int_equal(attention_bwd_check(&a, NULL), ERR_NONE);
-    if (!hopper_attention_bwd_supports(&dev, &a, &why)) fail_msg("refused: %s", why);
-    const size_t bytes = hopper_attention_bwd_scratch(&dev, &a);
+    const CudaDevice *dev = device_cuda_of(&gpu);
+    assert_int_equal(attention_bwd_check(&a, &err), ERR_NONE);
+    if (!hopper_attention_bwd_supports(dev, &a, &why)) fail_msg("refused: %s", why);
+    const size_t bytes = hopper_attention_bwd_scratch(dev, &a);
     uint8_t *junk = must(bytes);
     memset(junk, 0xff, bytes);
-    void *scratch = device_copy(junk, bytes);
-    assert_int_equal(hopper_attention_bwd(&dev, &a, scratch), 0);
-    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
-    assert_int_equal(cudaMemcpy(p->dqkv, d[1], (size_t)p->qkv_n * 2, cudaMemcpyDeviceToHost),
-                     cudaSuccess);
-    for (size_t i = 0; i < LT_COUNT(d); i++) cudaFree(d[i]);
-    cudaFree(scratch);
+    void *scratch = on_device(junk, bytes);
+    assert_int_equal(hopper_attention_bwd(dev, &a, scratch), 0);
+    assert_int_equal(device_download(&gpu, p->dqkv, d[1], (size_t)p->qkv_n * 2, &err), ERR_NONE);
+    for (size_t i = 0; i < LT_COUNT(d); i++) device_free(&gpu, d[i], from[i].bytes);
+    device_free(&gpu, scratch, bytes);
     free(junk);
 }
 
@@ -333,7 +346,7 @@ static void compare(Errors *e, const Problem *p, int part, int64_t b, int64_t h,
         for (int64_t d = 0; d < p->s.D; d++) {
             const double w = want[t * p->s.D + d], got = value(p, p->dqkv, part, b, h, t, d);
             const double error = fabs(got - w), other = rounded(naive[t * p->s.D + d], true);
-            e->ours = isnan(error) ? INFINITY : fmax(e->ours, error);
+            e->ours = isnan(error) ? (double)INFINITY : fmax(e->ours, error);
             e->naive = fmax(e->naive, fabs(other - w));
             e->range = fmax(e->range, fabs(w));
         }
@@ -364,7 +377,7 @@ static int wrong(const Problem *p, char text[256])
     }
     for (int64_t r = 0; r < p->s.B * p->s.T; r++)
         for (int64_t c = p->qkv_row - GAP; c < p->qkv_row; c++)
-            bad += p->dqkv[r * p->qkv_row + c] != 0x7fff;
+            bad += p->dqkv[r * p->qkv_row + c] != UNTOUCHED;
     return bad;
 }
 
@@ -392,13 +405,22 @@ static int check(const Shape *s)
 // ---- tests ----------------------------------------------------------------------------------
 
 static const Shape quick[] = {
-    {1, 1, 1, 64, true, 0, ONE_DOC, 0, 1},       {1, 2, 65, 64, true, 0, ONE_DOC, 0, 1},
-    {2, 1, 130, 64, false, 0, ONE_DOC, 0, 1},    {1, 1, 200, 128, true, 0, ONE_DOC, 0, 1},
-    {1, 2, 129, 128, false, 0, ONE_DOC, 0, 1},   {1, 1, 300, 64, true, 100, ONE_DOC, 0, 1},
-    {1, 1, 190, 96, true, 33, TWO_DOCS, 0, 1},   {2, 1, 140, 64, true, 0, DOCS_AND_BLIND, 0, 1},
-    {1, 2, 150, 40, false, 0, MANY_DOCS, 0, 1},  {1, 1, 100, 64, true, 0, ONE_DOC, 0.2, 1},
-    {2, 2, 131, 128, true, 0, TWO_DOCS, 0.5, 1}, {1, 1, 140, 64, false, 20, ONE_DOC, 0.1, 1},
-    {1, 1, 150, 64, true, 0, ONE_DOC, 0, 8},     {1, 1, 150, 128, false, 0, ONE_DOC, 0, 8},
+    {1, 1, 1, 64, true, 0, ONE_DOC, 0, 1, 0},
+    {1, 2, 65, 64, true, 0, ONE_DOC, 0, 1, 0},
+    {2, 1, 130, 64, false, 0, ONE_DOC, 0, 1, 0},
+    {1, 1, 200, 128, true, 0, ONE_DOC, 0, 1, 0},
+    {1, 2, 129, 128, false, 0, ONE_DOC, 0, 1, 0},
+    {1, 1, 300, 64, true, 100, ONE_DOC, 0, 1, 0},
+    {1, 1, 190, 96, true, 33, TWO_DOCS, 0, 1, 0},
+    {2, 1, 140, 64, true, 0, DOCS_AND_BLIND, 0, 1, 0},
+    {1, 2, 150, 40, false, 0, MANY_DOCS, 0, 1, 0},
+    {1, 1, 100, 64, true, 0, ONE_DOC, 0.2, 1, 0},
+    {2, 2, 131, 128, true, 0, TWO_DOCS, 0.5, 1, 0},
+    {1, 1, 140, 64, false, 20, ONE_DOC, 0.1, 1, 0},
+    {1, 1, 150, 64, true, 0, ONE_DOC, 0, 8, 0},
+    {1, 1, 150, 128, false, 0, ONE_DOC, 0, 8, 0},
+    {1, 1, 192, 64, false, 0, ONE_DOC, 0, 1, 4},
+    {1, 1, 192, 128, true, 0, ONE_DOC, 0, 1, 4},
 };
 
 static void small_shapes_with_every_mask(void **state)
@@ -418,29 +440,71 @@ static void lengths_of_flash_attention(void **state)
     for (size_t i = 0; i < LT_COUNT(lengths); i++)
         for (int causal = 0; causal < 2; causal++)
             for (int64_t D = 64; D <= 128; D += 64)
-                bad += check(
-                    &(Shape){1, lengths[i] < 200 ? 2 : 1, lengths[i], D, causal, 0, ONE_DOC, 0, 1});
+                bad += check(&(Shape){1, lengths[i] < 200 ? 2 : 1, lengths[i], D, causal, 0,
+                                      ONE_DOC, 0, 1, 0});
     assert_int_equal(bad, 0);
 }
 
 static void long_sequences(void **state)
 {
-    static const Shape shapes[] = {{1, 1, 1024, 64, true, 0, ONE_DOC, 0, 1},
-                                   {1, 1, 1023, 128, false, 0, ONE_DOC, 0, 1},
-                                   {1, 1, 1023, 64, true, 256, MANY_DOCS, 0, 1},
-                                   {1, 1, 1024, 128, true, 256, ONE_DOC, 0, 1}};
+    static const Shape shapes[] = {{1, 1, 1024, 64, true, 0, ONE_DOC, 0, 1, 0},
+                                   {1, 1, 1023, 128, false, 0, ONE_DOC, 0, 1, 0},
+                                   {1, 1, 1023, 64, true, 256, MANY_DOCS, 0, 1, 0},
+                                   {1, 1, 1024, 128, true, 256, ONE_DOC, 0, 1, 0}};
     (void)state;
     int bad = 0;
     for (size_t i = 0; i < LT_COUNT(shapes); i++) bad += check(&shapes[i]);
     assert_int_equal(bad, 0);
 }
 
+static void says_what_it_does_not_serve(void **state)
+{
+    static const Shape shape = {2, 2, 8, 64, true, 0, ONE_DOC, 0, 1, 0};
+    (void)state;
+    Problem p = make(&shape);
+    AttentionBwdArgs a = p.a;
+    a.q = a.k = a.v = p.qkv;
+    a.dq = a.dk = a.dv = p.dqkv;
+    a.out = p.out;
+    a.dout = p.dout;
+    const CudaDevice *dev = device_cuda_of(&gpu);
+    const char *why = NULL;
+    const AttentionBwdArgs good = a;
+    assert_true(hopper_attention_bwd_supports(dev, &a, &why));
+#define REFUSES(change, word)                                                                      \
+    do {                                                                                           \
+        a = good;                                                                                  \
+        why = NULL;                                                                                \
+        change;                                                                                    \
+        assert_false(hopper_attention_bwd_supports(dev, &a, &why));                                \
+        assert_non_null(strstr(why, word));                                                        \
+    } while (0)
+    REFUSES(a.dtype = DTYPE_F32, "bf16");
+    REFUSES(a.D = 130, "128");
+    REFUSES(a.D = 60, "multiples of 8");
+    REFUSES(a.T = 1 << 20, "list");
+    REFUSES(a.B = 65536, "grid");
+    REFUSES(a.qkv_row += 1, "rows");
+    REFUSES(a.out_row += 4, "rows");
+    REFUSES(a.out_batch += 4, "samples");
+    REFUSES(a.dk = (char *)a.dk + 2, "16 bytes");
+    REFUSES(a.dout = (const char *)a.dout + 8, "16 bytes");
+    destroy(&p);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(small_shapes_with_every_mask),
                                        cmocka_unit_test(lengths_of_flash_attention),
-                                       cmocka_unit_test(long_sequences)};
-    const struct CMUnitTest few[] = {cmocka_unit_test(small_shapes_with_every_mask)};
-    if (argc > 1 && strcmp(argv[1], "quick") == 0) return cmocka_run_group_tests(few, NULL, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+                                       cmocka_unit_test(long_sequences),
+                                       cmocka_unit_test(says_what_it_does_not_serve)};
+    Err err;
+    if (device_cuda_open(&gpu, 0, &err) != ERR_NONE) {
+        print_message("SKIP: %s\n", err.text);
+        return 77;
+    }
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    device_cuda_close(&gpu);
+    return failed;
 }

@@ -1,0 +1,16 @@
+# Attention backward for Hopper in the simulator. Included by tests/sim.cmake.
+foreach(kernels lathe_simulated lathe_raced)
+    set(name test_attention_bwd_hopper_${kernels})
+    add_executable(${name} kernels/test_attention_bwd_hopper.c)
+    target_link_libraries(${name} PRIVATE lathe_kernels PkgConfig::CMOCKA m)
+    target_compile_options(${name} PRIVATE -Wno-missing-prototypes)
+    lathe_simulate(${name} ${kernels})
+endforeach()
+set(bwd test_attention_bwd_hopper_lathe_simulated)
+lathe_sim_test(sim_attention_bwd_hopper ENV CUDASIM_TIMES=1 COMMAND ${bwd})
+lathe_sim_test(sim_attention_bwd_hopper_late ENV CUDASIM_LAZY=1 COMMAND ${bwd})
+foreach(seed 1 2 4)
+    lathe_sim_test(sim_attention_bwd_hopper_seed${seed} ENV CUDASIM_SEED=${seed} COMMAND ${bwd})
+endforeach()
+lathe_sim_test(sim_attention_bwd_hopper_race
+               COMMAND test_attention_bwd_hopper_lathe_raced small_shapes_with_every_mask)
