@@ -49,9 +49,9 @@ __device__ __forceinline__ AttHead<const T> att_head(const void *x, int64_t batc
 }
 
 struct AttBlock {
-    int b, h;  // sample, head
-    int t0;    // first row of the block's tile
-    int d0;    // first column of its slice
+    int b, h; // sample, head
+    int t0;   // first row of the block's tile
+    int d0;   // first column of its slice
 };
 
 // The tiles of a head go from the last to the first: causal queries at the end have most to do.
@@ -72,6 +72,7 @@ inline int64_t att_blocks(int64_t B, int64_t H, int64_t T, int64_t D, int width)
 __device__ __forceinline__ TileRange att_hull(const AttentionMaskParams &mask, int b, int q0)
 {
     TileSpan all = tile_span_none();
+#pragma unroll 1
     for (int i = q0 + threadIdx.x % 32; i < min(q0 + ATT_SIDE, mask.Tq); i += 32) {
         const TileSpan s = tile_span_of(key_span(mask, b, i));
         all.lo = min(all.lo, s.lo);
@@ -146,8 +147,7 @@ __device__ __forceinline__ void att_write(AttHead<T> x, int t0, int t_end, int d
 #pragma unroll 1
     for (int i = threadIdx.x; i < ATT_SIDE * ATT_SIDE; i += TILE_THREADS) {
         const int t = t0 + i / ATT_SIDE, c = i % ATT_SIDE;
-        if (t < t_end && d + c < D)
-            x.p[t * x.row + d + c] = from_f32<T>(S[i / ATT_SIDE * ld + c]);
+        if (t < t_end && d + c < D) x.p[t * x.row + d + c] = from_f32<T>(S[i / ATT_SIDE * ld + c]);
     }
 }
 

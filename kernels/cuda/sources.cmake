@@ -1,6 +1,9 @@
 # The CUDA kernels. Plain files are compiled for sm_80 and sm_90 (and as PTX for what comes later),
 # Hopper files for sm_90a only.
-set(CUDA_PLAIN_SOURCES cublaslt_kernels.cu cast.cu)
+set(CUDA_PLAIN_SOURCES
+    adamw.cu attention_bwd.cu attention_fwd.cu bias_bwd.cu cast.cu cross_entropy.cu
+    cublaslt_kernels.cu dropout.cu embedding_bwd.cu embedding_fwd.cu layernorm_bwd.cu
+    layernorm_fwd.cu matmul.cu sum_squares.cu)
 set(CUDA_HOPPER_SOURCES
     attention_fwd_hopper.cu attention_fwd_hopper_causal.cu attention_fwd_hopper_dropout.cu
     attention_fwd_hopper_spans.cu)

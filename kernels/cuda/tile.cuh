@@ -50,7 +50,7 @@ __device__ __forceinline__ void tile_load(T *dst, const T *src, int64_t ld, Tile
 {
     constexpr int N = 16 / (int)sizeof(T), LD = tile_ld<T>(COLUMNS);
     if (vec) {
-#pragma unroll(ROWS *COLUMNS <= 2 * N * TILE_THREADS ? 2 : 1)
+#pragma unroll(ROWS == TILE_SIDE ? 1 : 2) // attention has no registers to spare
         for (int i = threadIdx.x; i < ROWS * COLUMNS / N; i += TILE_THREADS) {
             const int r = i / (COLUMNS / N), c = i % (COLUMNS / N) * N;
             const int n = r >= rows.begin && r < rows.end ? min(max(columns - c, 0), N) : 0;
@@ -121,8 +121,7 @@ __device__ __forceinline__ void tile_product(TileSums<S> &sum, const float *X, i
 #pragma unroll
                 for (int e = 0; e < 4; e++) y[j][e] = Y[(k + e) * ldy + column + 16 * j];
             } else {
-                const float4 v =
-                    *reinterpret_cast<const float4 *>(Y + (column + 16 * j) * ldy + k);
+                const float4 v = *reinterpret_cast<const float4 *>(Y + (column + 16 * j) * ldy + k);
                 y[j][0] = v.x, y[j][1] = v.y, y[j][2] = v.z, y[j][3] = v.w;
             }
         }
