@@ -114,8 +114,10 @@ ATTENTION_FWD = Kernel("attention_fwd hopper", [FWD_CAUSAL],
         "head size 128: the second half of V is not where the descriptor says", PLAIN),
 ])
 
-ATTENTION_BWD = Kernel("attention_bwd hopper", [BWD_PLAIN], "test_attention_bwd_hopper_sim",
-                       "test_attention_bwd_hopper_race", {None: ["quick"]}, 300, [
+ATTENTION_BWD = Kernel("attention_bwd hopper", [BWD_PLAIN],
+                       "test_attention_bwd_hopper_lathe_simulated",
+                       "test_attention_bwd_hopper_lathe_raced",
+                       {None: ["small_shapes_with_every_mask"]}, 300, [
     Bug("missing barrier", BWD,
         "    ptx::bar_sync(BAR_DS, 256); // dS of both warpgroups is there\n", "\n",
         "dQ is computed from a dS that is half there"),
