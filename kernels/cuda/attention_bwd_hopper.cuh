@@ -415,6 +415,30 @@ __device__ __forceinline__ void load_tile(uint32_t dst, const CUtensorMap *map, 
         ptx::tma_load_4d(dst + part * rows * 128, map, bar, part * 64, row, head, sample);
 }
 
+// One thread: the barriers, and the block's keys.
+template <class L>
+__device__ __forceinline__ void begin(Smem<L> &sm, const BwdMaps &maps, int n, int head, int sample)
+{
+    const uint32_t k_full = ptx::smem_addr(&sm.k_full), v_full = ptx::smem_addr(&sm.v_full);
+    ptx::mbar_init(k_full, 1);
+    ptx::mbar_init(v_full, 1);
+    for (int i = 0; i < STAGES; ++i) {
+        ptx::mbar_init(ptx::smem_addr(&sm.q_full[i]), 1);
+        ptx::mbar_init(ptx::smem_addr(&sm.dout_full[i]), 1);
+        ptx::mbar_init(ptx::smem_addr(&sm.q_empty[i]), 4 * CONSUMERS); // one for each warp
+        ptx::mbar_init(ptx::smem_addr(&sm.dout_empty[i]), 4 * CONSUMERS);
+    }
+    for (int i = 0; i < CONSUMERS; ++i) {
+        ptx::mbar_init(ptx::smem_addr(&sm.dq_full[i]), 4);
+        ptx::mbar_init(ptx::smem_addr(&sm.dq_empty[i]), 1);
+    }
+    ptx::mbar_init_fence();
+    ptx::mbar_arrive_expect_tx(k_full, L::K_BYTES);
+    load_tile<L>(ptx::smem_addr(sm.k), &maps.k, k_full, BN, n * BN, head, sample);
+    ptx::mbar_arrive_expect_tx(v_full, L::K_BYTES);
+    load_tile<L>(ptx::smem_addr(sm.v), &maps.v, v_full, BN, n * BN, head, sample);
+}
+
 // One thread: Q and dO with what belongs to their rows.
 template <class L>
 __device__ __forceinline__ void feed(Smem<L> &sm, const BwdMaps &maps, const BwdParams &a, int head,
@@ -504,26 +528,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     // Warp-uniform in a way that ptxas can prove: roles must not look divergent to wgmma.
     const int role = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);
 
-    if (threadIdx.x == 0) {
-        const uint32_t k_full = ptx::smem_addr(&sm.k_full), v_full = ptx::smem_addr(&sm.v_full);
-        ptx::mbar_init(k_full, 1);
-        ptx::mbar_init(v_full, 1);
-        for (int i = 0; i < STAGES; ++i) {
-            ptx::mbar_init(ptx::smem_addr(&sm.q_full[i]), 1);
-            ptx::mbar_init(ptx::smem_addr(&sm.dout_full[i]), 1);
-            ptx::mbar_init(ptx::smem_addr(&sm.q_empty[i]), 4 * CONSUMERS); // one for each warp
-            ptx::mbar_init(ptx::smem_addr(&sm.dout_empty[i]), 4 * CONSUMERS);
-        }
-        for (int i = 0; i < CONSUMERS; ++i) {
-            ptx::mbar_init(ptx::smem_addr(&sm.dq_full[i]), 4);
-            ptx::mbar_init(ptx::smem_addr(&sm.dq_empty[i]), 1);
-        }
-        ptx::mbar_init_fence();
-        ptx::mbar_arrive_expect_tx(k_full, L::K_BYTES);
-        load_tile<L>(ptx::smem_addr(sm.k), &maps.k, k_full, BN, n * BN, head, sample);
-        ptx::mbar_arrive_expect_tx(v_full, L::K_BYTES);
-        load_tile<L>(ptx::smem_addr(sm.v), &maps.v, v_full, BN, n * BN, head, sample);
-    }
+    if (threadIdx.x == 0) begin<L>(sm, maps, n, head, sample);
     if (threadIdx.x / 32 == 1)
         list_visits<L>(sm, a.tiles + (int64_t)sample * a.q_tiles, a.q_tiles, n);
     __syncthreads();

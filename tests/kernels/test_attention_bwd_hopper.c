@@ -8,7 +8,7 @@
 //
 // Tensors have gaps between rows that hold NaN; the kernel may neither use nor touch them.
 //
-// Runs in the simulator (tests/cudasim) or on a GPU. The name of a test as argument: that one alone.
+// Runs in the simulator (tests/cudasim) or on a GPU. With the name of a test: that one alone.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/cuda_kernels.h"
