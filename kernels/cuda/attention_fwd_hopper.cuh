@@ -156,6 +156,7 @@ template <bool MASK, class L>
 __device__ __forceinline__ void step(Consumer<L> &c, uint32_t (&p)[L::BN / 4], Ring &r, bool signal,
                                      int lim0, int lim1, Spans &w, const Draw &d)
 {
+    constexpr bool EMPTY = MASK || L::SPANS;
     uint32_t keep[2];
     ptx::mbar_wait(c.k_full + r.slot, r.phase);
     turn_wait(c);
@@ -173,7 +174,7 @@ __device__ __forceinline__ void step(Consumer<L> &c, uint32_t (&p)[L::BN / 4], R
     if (signal) ptx::mbar_arrive(c.k_empty + r.slot);
     if (MASK) mask_above(c, lim0, lim1);
     if (L::SPANS) mask_spans(c, w);
-    const bool rescale = softmax < false, MASK || L::SPANS > (c);
+    const bool rescale = softmax<false, EMPTY>(c);
     ptx::mbar_wait(c.v_full + r.slot, r.phase);
 
     ptx::wgmma_wait<0>();
