@@ -85,6 +85,7 @@ __device__ __forceinline__ void write_gradient(const CrossEntropyArgs &a, int64_
 {
     const int64_t step = blockDim.x * W, begin = threadIdx.x * W;
     const float scale = 1.0f / s.sum;
+    if (begin >= a.Vp) return;
 #pragma unroll 2
     for (int64_t c = begin + (a.Vp - 1 - begin) / step * step; c >= begin; c -= step) {
         float x[W] = {};
