@@ -5,5 +5,6 @@ set(CUDA_PLAIN_SOURCES
     cublaslt_kernels.cu dropout.cu embedding_bwd.cu embedding_fwd.cu layernorm_bwd.cu
     layernorm_fwd.cu matmul.cu sum_squares.cu)
 set(CUDA_HOPPER_SOURCES
+    attention_bwd_hopper.cu attention_bwd_hopper_dropout.cu attention_bwd_hopper_plain.cu
     attention_fwd_hopper.cu attention_fwd_hopper_causal.cu attention_fwd_hopper_dropout.cu
     attention_fwd_hopper_spans.cu)
