@@ -50,10 +50,11 @@ class Commands:
     """The commands by which Ninja makes a program, to be given again with other files."""
 
     def __init__(self, build, target):
-        run = subprocess.run(["ninja", "-C", build, "-t", "commands", target],
-                             capture_output=True, text=True)
-        self.build, self.target = build, target
-        lines = run.stdout.splitlines() if run.returncode == 0 else []
+        self.build, self.target, lines = build, target, []
+        if shutil.which("ninja"):
+            run = subprocess.run(["ninja", "-C", build, "-t", "commands", target],
+                                 capture_output=True, text=True)
+            lines = run.stdout.splitlines() if run.returncode == 0 else []
         words = [shlex.split(part) for line in lines for part in line.split(" && ")]
         self.all = [w for w in words if output_of(w)]
         self.archives = [w for w in words if any(x.endswith(".a") for x in w) and not output_of(w)]
