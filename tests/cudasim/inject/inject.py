@@ -267,7 +267,11 @@ def check_kernel(build, kernel, names):
     kinds = [k for k in RUNS if any(k in b.runs for b in bugs)]
     print(f"\n{kernel.name}: {program_name(kernel, 'plain')} {' '.join(arguments_of(kernel, 'plain'))}")
     start = time.monotonic()
-    bad = unchanged(build, kernel, kinds)
+    try:
+        bad = unchanged(build, kernel, kinds)
+    except Stop as why:
+        print(f"  NOT RUN: {why}; build the target sim first")
+        return 0, len(bugs), 1
     took = time.monotonic() - start
     print(f"  {'unchanged':34} {'FAILED ' + bad[0] if bad else 'passes':12} {took:5.0f} s  "
           f"{bad[1] if bad else ', '.join(kinds)}", flush=True)
