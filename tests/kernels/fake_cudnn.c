@@ -450,6 +450,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t plan
     memcpy(r->pointer, pointers->bytes, (size_t)pointers->n * sizeof *r->pointer);
     memcpy(&r->workspace, workspace->bytes, sizeof r->workspace);
     for (int i = 0; i < r->n_pointers; i++) {
+        if (r->pointer[i] >= r->workspace && r->pointer[i] < r->workspace + WORKSPACE)
+            misuse("Execute: a tensor in the workspace");
         struct cudaPointerAttributes at;
         if (cudaPointerGetAttributes(&at, r->pointer[i]) == cudaSuccess &&
             at.type == cudaMemoryTypeDevice)

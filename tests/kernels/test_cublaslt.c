@@ -156,6 +156,24 @@ static void what_cublaslt_has_no_words_for_is_split(void **state)
     close_bench(&b);
 }
 
+static void one_operand_alone_may_be_unaligned(void **state)
+{
+    Bench b;
+    Err err;
+    (void)state;
+    open_bench(&b, "", "cublaslt");
+    MatmulArgs a[3] = {product(&b), product(&b), product(&b)};
+    a[0].A = (const float *)b.A + 1;
+    a[1].B = (const float *)b.B + 1;
+    a[2].C = (float *)b.C + 1;
+    for (int i = 0; i < (int)LT_COUNT(a); i++) {
+        assert_int_equal(run(&b, &a[i], &err), ERR_NONE);
+        assert_int_equal(b.counts->last_algo, 0); // the one that needs no alignment
+        assert_true(first_of(&b, a[i].C) == K);
+    }
+    close_bench(&b);
+}
+
 static void timing_adds_to_c_once(void **state)
 {
     Bench b;
@@ -289,6 +307,7 @@ int main(void)
         cmocka_unit_test(a_product_with_bias_and_gelu_is_one_call),
         cmocka_unit_test(without_a_fused_algorithm_the_epilogue_is_ours),
         cmocka_unit_test(what_cublaslt_has_no_words_for_is_split),
+        cmocka_unit_test(one_operand_alone_may_be_unaligned),
         cmocka_unit_test(timing_adds_to_c_once),
         cmocka_unit_test(the_choice_changes_no_bits),
         cmocka_unit_test(a_plan_asks_for_what_the_run_needs),
