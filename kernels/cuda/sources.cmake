@@ -7,4 +7,6 @@ set(CUDA_PLAIN_SOURCES
 set(CUDA_HOPPER_SOURCES
     attention_bwd_hopper.cu attention_bwd_hopper_dropout.cu attention_bwd_hopper_plain.cu
     attention_fwd_hopper.cu attention_fwd_hopper_causal.cu attention_fwd_hopper_dropout.cu
-    attention_fwd_hopper_spans.cu)
+    attention_fwd_hopper_spans.cu
+    matmul_hopper.cu matmul_hopper_dgelu.cu matmul_hopper_f16.cu matmul_hopper_gelu.cu
+    matmul_hopper_nn.cu matmul_hopper_nt.cu matmul_hopper_tn.cu)
