@@ -177,7 +177,7 @@ def one_run(program, arguments, env, seconds):
 
 
 def what_it_said(out, code):
-    for pattern in (r"cudasim.*", r".*variant \d+.*", r".*(?:FAIL|failed|differ).*"):
+    for pattern in (r"cudasim.*", r"(?<=ERROR   \] --- ).*", r".*variant \d+.*", r".*(?:FAIL|failed|differ).*"):
         lines = [line.strip() for line in re.findall(pattern, out)
                  if not re.search(r"\b0 failed", line)]
         if lines:
