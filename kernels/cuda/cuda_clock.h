@@ -1,4 +1,4 @@
-// cuda_clock.h -- how long queued work takes on a CUDA device, and what the device could do at best.
+// cuda_clock.h -- how long queued work takes on a CUDA device, and what the device does at best.
 //
 // Times come from events on the device's stream: the host's own work does not count, unless the
 // stream runs dry while the host queues. Limits are computed from what the driver tells (clocks,
