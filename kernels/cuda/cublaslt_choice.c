@@ -65,18 +65,13 @@ static cublasStatus_t describe_op(const CublasltApi *api, CublasltChoice *c)
     const cublasOperation_t ta = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t tb = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = (cublasLtEpilogue_t)p->epilogue;
-    const int32_t d_type = (int32_t)type_of(p->d_dtype);
     cublasStatus_t s = api->MatmulDescCreate(&c->op, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (s) return s;
     if ((s = set(api, c, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta))) return s;
     if ((s = set(api, c, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb))) return s;
     if ((s = set(api, c, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue))) return s;
-    if (p->align_bias &&
-        (s = set(api, c, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &d_type, sizeof d_type)))
-        return s;
-    if (!p->has_aux) return s;
-    if ((s = set(api, c, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &p->ldd, sizeof p->ldd))) return s;
-    return set(api, c, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, &d_type, sizeof d_type);
+    if (!p->has_aux) return s; // bias and aux have D's type if nothing is said
+    return set(api, c, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &p->ldd, sizeof p->ldd);
 }
 
 static cublasStatus_t describe_layouts(const CublasltApi *api, CublasltChoice *c)

@@ -1,5 +1,6 @@
-# cuBLASLt in the simulator: our host code runs against a stand-in of the library, found first
-# because its folder is in LD_LIBRARY_PATH. Included by tests/sim.cmake.
+# cuBLASLt: our host code in the simulator against a stand-in of the library, found first because
+# its folder is in LD_LIBRARY_PATH; and our descriptors against the real library. Included by
+# tests/sim.cmake.
 if(NOT EXISTS ${LATHE_CUDA_INCLUDE}/cublasLt.h)
     message(STATUS "no test of cuBLASLt: it needs cublasLt.h")
     return()
@@ -28,3 +29,10 @@ lathe_sim_test(sim_matmul_cublaslt ENV LD_LIBRARY_PATH=${fake_folder}
 lathe_sim_test(sim_matmul_cublaslt_split
                ENV LD_LIBRARY_PATH=${fake_folder} FAKE_CUBLASLT=no_epilogue
                COMMAND op_check_sim matmul cublaslt)
+
+add_executable(test_cublaslt_calls EXCLUDE_FROM_ALL kernels/test_cublaslt_calls.c)
+target_link_libraries(test_cublaslt_calls PRIVATE lathe_kernels PkgConfig::CMOCKA)
+target_include_directories(test_cublaslt_calls SYSTEM PRIVATE ${LATHE_CUDA_INCLUDE})
+target_compile_options(test_cublaslt_calls PRIVATE -Wno-missing-prototypes)
+add_dependencies(sim test_cublaslt_calls)
+lathe_sim_test(cublaslt_calls COMMAND test_cublaslt_calls)
