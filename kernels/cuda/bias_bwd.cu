@@ -25,7 +25,7 @@
 namespace
 {
 
-enum { W = GRID_VECTOR, ROWS_MIN = 8 * PANEL_ROWS, BLOCKS = 1024 };
+enum { W = GRID_VECTOR, ROWS_MIN = 8 * PANEL_ROWS, BLOCKS = 1024, BATCH = 4 };
 
 template <bool ALIGNED>
 __global__ void __launch_bounds__(GRID_THREADS)
@@ -35,11 +35,17 @@ __global__ void __launch_bounds__(GRID_THREADS)
     const int64_t c = static_cast<int64_t>(blockIdx.x) * PANEL_COLUMNS + threadIdx.x * W;
     const int64_t begin = blockIdx.y * chunk_rows, end = min(begin + chunk_rows, a.N);
     float sum[W] = {};
-    if (c < a.C) {
-#pragma unroll 4
-        for (int64_t n = begin + threadIdx.y; n < end; n += PANEL_ROWS) {
+    for (int64_t n0 = begin + threadIdx.y; n0 < end && c < a.C; n0 += BATCH * PANEL_ROWS) {
+        Raw<W> raw[BATCH] = {};
+#pragma unroll
+        for (int b = 0; b < BATCH; b++) { // BATCH loads are on their way
+            const int64_t n = n0 + b * PANEL_ROWS, left = ALIGNED ? W : a.C - c;
+            if (n < end) raw[b] = load_raw<W>(a.dy, a.dtype, n * a.C + c, left, ALIGNED);
+        }
+#pragma unroll
+        for (int b = 0; b < BATCH; b++) { // rows behind the chunk are 0
             float v[W];
-            load(v, a.dy, a.dtype, n * a.C + c, ALIGNED ? W : a.C - c, ALIGNED);
+            unpack(v, raw[b], a.dtype);
 #pragma unroll
             for (int k = 0; k < W; k++) sum[k] += v[k];
         }

@@ -35,7 +35,7 @@
 namespace
 {
 
-enum { W = GRID_VECTOR, UNITS = 4, GROUP_MAX = 512 };
+enum { W = GRID_VECTOR, UNITS = 4, BATCH = 2, GROUP_MAX = 512 };
 
 constexpr float LOG2_E = 1.4426950408889634f;
 
@@ -68,12 +68,23 @@ __device__ __forceinline__ void add_unit(Softmax &s, const float (&x)[W], int64_
 template <bool ALIGNED>
 __device__ __forceinline__ Softmax softmax_of(const CrossEntropyArgs &a, int64_t row)
 {
+    const int64_t step = blockDim.x * W;
     Softmax s = {-INFINITY, 0};
-#pragma unroll 4
-    for (int64_t c = threadIdx.x * W; c < a.V; c += blockDim.x * W) {
-        float x[W];
-        load(x, a.logits, a.dtype, row + c, ALIGNED ? W : a.V - c, ALIGNED);
-        add_unit(s, x, a.V - c);
+    for (int64_t c0 = threadIdx.x * W; c0 < a.V; c0 += BATCH * step) {
+        Raw<W> raw[BATCH];
+#pragma unroll
+        for (int b = 0; b < BATCH; b++) {
+            const int64_t c = c0 + b * step, left = ALIGNED ? W : a.V - c;
+            if (c < a.V) raw[b] = load_raw<W>(a.logits, a.dtype, row + c, left, ALIGNED);
+        }
+#pragma unroll
+        for (int b = 0; b < BATCH; b++) {
+            const int64_t c = c0 + b * step;
+            float x[W];
+            if (c >= a.V) break;
+            unpack(x, raw[b], a.dtype);
+            add_unit(s, x, a.V - c);
+        }
     }
     return s;
 }
@@ -86,17 +97,28 @@ __device__ __forceinline__ void write_gradient(const CrossEntropyArgs &a, int64_
     const int64_t step = blockDim.x * W, begin = threadIdx.x * W;
     const float scale = 1.0f / s.sum;
     if (begin >= a.Vp) return;
-#pragma unroll 2
-    for (int64_t c = begin + (a.Vp - 1 - begin) / step * step; c >= begin; c -= step) {
-        float x[W] = {};
-        if (counted && c < a.V) load(x, a.logits, a.dtype, row + c, ALIGNED ? W : a.V - c, ALIGNED);
+    for (int64_t c0 = begin + (a.Vp - 1 - begin) / step * step; c0 >= begin; c0 -= BATCH * step) {
+        Raw<W> raw[BATCH] = {};
 #pragma unroll
-        for (int k = 0; k < W; k++) {
-            const float p = exp_of(x[k] - s.top) * scale;
-            const float d = (c + k == target ? p - 1.0f : p) * a.grad_scale;
-            x[k] = counted && c + k < a.V ? d : 0.0f;
+        for (int b = 0; b < BATCH; b++) {
+            const int64_t c = c0 - b * step, left = ALIGNED ? W : a.V - c;
+            if (counted && c >= begin && c < a.V)
+                raw[b] = load_raw<W>(a.logits, a.dtype, row + c, left, ALIGNED);
         }
-        store(a.logits, a.dtype, row + c, ALIGNED ? W : a.Vp - c, ALIGNED, x);
+#pragma unroll
+        for (int b = 0; b < BATCH; b++) {
+            const int64_t c = c0 - b * step;
+            float x[W];
+            if (c < begin) break;
+            unpack(x, raw[b], a.dtype);
+#pragma unroll
+            for (int k = 0; k < W; k++) {
+                const float p = exp_of(x[k] - s.top) * scale;
+                const float d = (c + k == target ? p - 1.0f : p) * a.grad_scale;
+                x[k] = counted && c + k < a.V ? d : 0.0f;
+            }
+            store(a.logits, a.dtype, row + c, ALIGNED ? W : a.Vp - c, ALIGNED, x);
+        }
     }
 }
 
