@@ -23,7 +23,7 @@
 #include <cmocka.h>
 
 enum { BIG, PINGPONG, SMALL };
-enum { BIAS = 1, ADD = 2, NO_AUX = 4, F16 = 8 };
+enum { BIAS = 1, ADD = 2, NO_AUX = 4, F16 = 8, HUGE_VALUES = 16 };
 
 typedef struct Kind { // what an instance computes
     const char *name;
@@ -101,9 +101,9 @@ static void build(Case *c, const Problem *p, Device *d)
     a->ab_dtype = ab;
     a->c_dtype = ct;
     a->bias_dtype = biases[M % 3];
-    const double scale = 1 / sqrt((double)K);
+    const double scale = 1 / sqrt((double)K), size = p->flags & HUGE_VALUES ? 1e25 : 1;
     a->A = tensor_dev(
-        case_tensor(c, TENSOR_IN, "A", ab, k->ta ? K : M, k->ta ? M : K, a->lda, 1));
+        case_tensor(c, TENSOR_IN, "A", ab, k->ta ? K : M, k->ta ? M : K, a->lda, size));
     a->B = tensor_dev(
         case_tensor(c, TENSOR_IN, "B", ab, k->tb ? N : K, k->tb ? K : N, a->ldb, scale));
     if (p->flags & BIAS)
@@ -113,7 +113,7 @@ static void build(Case *c, const Problem *p, Device *d)
     a->C = tensor_dev(C);
     if (k->epilogue == MATMUL_PLAIN || p->flags & NO_AUX) return;
     const TensorRole role = k->epilogue == MATMUL_GELU ? TENSOR_OUT : TENSOR_IN;
-    a->aux = tensor_dev(case_tensor(c, role, "aux", ct, M, N, a->ldc, 2));
+    a->aux = tensor_dev(case_tensor(c, role, "aux", ct, M, N, a->ldc, 2 * size));
 }
 
 static void check(const Problem *p)
@@ -196,6 +196,14 @@ static void every_instance_and_epilogue_comes_out_right(void **state)
             run(kind, tile, 1, BIAS, ACT_GELU_TANH, (Shape){456, 264, 456, 4, 1});
         }
     }
+}
+
+static void activations_of_huge_values_are_no_nan(void **state)
+{
+    (void)state;
+    for (int act = ACT_GELU_TANH; act <= ACT_RELU; act++)
+        for (int kind = NT_GELU; kind <= NN_DGELU; kind++)
+            run(kind, SMALL, 1, HUGE_VALUES, (Activation)act, (Shape){64, 72, 64, 2, 0});
 }
 
 static void f16_operands_come_out_right(void **state)
@@ -314,6 +322,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(quick_cases_come_out_right),
         cmocka_unit_test(every_instance_and_epilogue_comes_out_right),
         cmocka_unit_test(hard_shapes_come_out_right),
+        cmocka_unit_test(activations_of_huge_values_are_no_nan),
         cmocka_unit_test(f16_operands_come_out_right),
         cmocka_unit_test(parts_of_k_are_summed_in_order),
         cmocka_unit_test(rows_in_more_than_one_group_come_out_right),
