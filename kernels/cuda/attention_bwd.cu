@@ -169,7 +169,9 @@ __global__ void __launch_bounds__(TILE_THREADS, sizeof(T) == 4 ? 1 : 2)
         tile_zero<1>(dk[n]);
         tile_zero<1>(dv[n]);
     }
-    for (int q0 = c.mask.causal ? k0 : 0; q0 < end; q0 += ATT_SIDE) {
+    const bool near = c.mask.window > 0 && c.mask.window < end;
+    const int last = near ? (int)min(k0 + ATT_SIDE + c.mask.window, a.T) : end;
+    for (int q0 = c.mask.causal ? k0 : 0; q0 < last; q0 += ATT_SIDE) {
         const TileRange hull = att_hull(c.mask, at.b, q0);
         if (hull.begin >= k0 + ATT_SIDE || hull.end <= k0) continue;
         two_scores<WIDTH>(tiles, x, q0, all, k0, all, D, c.vec);
