@@ -240,6 +240,7 @@ static void quick_cases_come_out_right(void **state)
 {
     (void)state;
     run(NT, BIG, 1, BIAS, 0, (Shape){136, 264, 328, 2, 0});
+    run(NT, SMALL, 3, BIAS, 0, (Shape){136, 72, 712, 3, 0});
     run(NN, PINGPONG, 1, ADD, 0, (Shape){200, 264, 200, 2, 1});
     run(TN_F32, BIG, 1, ADD, 0, (Shape){136, 72, 392, 2, 1});
     run(TN_F32, SMALL, 3, ADD, 0, (Shape){136, 72, 456, 2, 0});
