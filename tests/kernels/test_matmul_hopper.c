@@ -102,10 +102,10 @@ static void build(Case *c, const Problem *p, Device *d)
     a->c_dtype = ct;
     a->bias_dtype = biases[M % 3];
     const double scale = 1 / sqrt((double)K), size = p->flags & HUGE_VALUES ? 1e25 : 1;
-    a->A = tensor_dev(
-        case_tensor(c, TENSOR_IN, "A", ab, k->ta ? K : M, k->ta ? M : K, a->lda, size));
-    a->B = tensor_dev(
-        case_tensor(c, TENSOR_IN, "B", ab, k->tb ? N : K, k->tb ? K : N, a->ldb, scale));
+    a->A =
+        tensor_dev(case_tensor(c, TENSOR_IN, "A", ab, k->ta ? K : M, k->ta ? M : K, a->lda, size));
+    a->B =
+        tensor_dev(case_tensor(c, TENSOR_IN, "B", ab, k->tb ? N : K, k->tb ? K : N, a->ldb, scale));
     if (p->flags & BIAS)
         a->bias = tensor_dev(case_tensor(c, TENSOR_IN, "bias", a->bias_dtype, 1, N, N, 1));
     Tensor *C = case_tensor(c, a->accumulate ? TENSOR_INOUT : TENSOR_OUT, "C", ct, M, N, a->ldc, 1);
@@ -125,8 +125,8 @@ static void check(const Problem *p)
     forced.plan = p->plan;
     forced.sms = p->s.sms;
     memset(&ops, 0, sizeof ops);
-    ops_add_matmul(&ops, (Impl_matmul){.impl = "planned", .scratch = planned_scratch,
-                                       .run = planned});
+    ops_add_matmul(&ops,
+                   (Impl_matmul){.impl = "planned", .scratch = planned_scratch, .run = planned});
     ops_init(&ref);
     memset(&naive, 0, sizeof naive);
     naive_register(&naive);
@@ -154,8 +154,8 @@ static void check(const Problem *p)
 
 static void run(int kind, int tile, int splits, int flags, Activation act, Shape s)
 {
-    check(&(Problem){.kind = &kinds[kind], .s = s, .flags = flags, .act = act,
-                     .plan = {tile, splits}});
+    check(&(Problem){
+        .kind = &kinds[kind], .s = s, .flags = flags, .act = act, .plan = {tile, splits}});
 }
 
 static bool has(int kind, int tile)
@@ -169,7 +169,7 @@ static bool has(int kind, int tile)
 static void hard_shapes_come_out_right(void **state)
 {
     static const Shape shapes[] = {
-        {128, 256, 256, 4, 0}, {136, 264, 72, 4, 1}, {120, 248, 56, 4, 0},  {88, 104, 136, 4, 0},
+        {128, 256, 256, 4, 0}, {136, 264, 72, 4, 1},  {120, 248, 56, 4, 0},  {88, 104, 136, 4, 0},
         {8, 8, 8, 2, 0},       {384, 512, 320, 2, 0}, {392, 520, 328, 4, 2}, {37, 27, 13, 2, 0},
         {1, 257, 64, 2, 0},    {131, 266, 200, 2, 0}, {129, 1, 65, 2, 1},
     };
@@ -188,8 +188,12 @@ static void every_instance_and_epilogue_comes_out_right(void **state)
             if (!has(kind, tile)) continue;
             const bool plain = kinds[kind].epilogue == MATMUL_PLAIN;
             for (int i = 0; i < 3; i++) {
-                const int flags = plain ? (i == 0 ? 0 : i == 1 ? ADD : BIAS | ADD)
-                                        : (i == 0 ? BIAS : i == 1 ? BIAS | NO_AUX : 0);
+                const int flags = plain ? (i == 0   ? 0
+                                           : i == 1 ? ADD
+                                                    : BIAS | ADD)
+                                        : (i == 0   ? BIAS
+                                           : i == 1 ? BIAS | NO_AUX
+                                                    : 0);
                 const int keep = kinds[kind].epilogue == MATMUL_DGELU ? flags & ~NO_AUX : flags;
                 run(kind, tile, 1, keep, (Activation)i, (Shape){131 + i, 328, 200, 2, 1});
             }
@@ -272,9 +276,18 @@ static void what_tma_cannot_take_is_refused_with_a_reason(void **state)
     (void)state;
     const CudaDevice *d = device_cuda_of(&gpu);
     static char memory[64] __attribute__((aligned(64)));
-    const MatmulArgs good = {.C = memory, .A = memory, .B = memory, .M = 8, .N = 8, .K = 8,
-                             .lda = 8, .ldb = 8, .ldc = 8, .trans_b = true,
-                             .ab_dtype = DTYPE_BF16, .c_dtype = DTYPE_BF16};
+    const MatmulArgs good = {.C = memory,
+                             .A = memory,
+                             .B = memory,
+                             .M = 8,
+                             .N = 8,
+                             .K = 8,
+                             .lda = 8,
+                             .ldb = 8,
+                             .ldc = 8,
+                             .trans_b = true,
+                             .ab_dtype = DTYPE_BF16,
+                             .c_dtype = DTYPE_BF16};
     const char *why = "";
     assert_true(hopper_matmul_supports(d, &good, &why));
     MatmulArgs bad[10];
