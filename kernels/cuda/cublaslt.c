@@ -20,7 +20,7 @@
 // SHAPES  everything the contract allows, if cuBLASLt has an algorithm for the plain product.
 //
 // Never executed: no GPU was at hand. What is tested: all of this with a stand-in for the library
-// in the simulator (tests/kernels/fake_cublaslt.c), and that cuBLASLt 13.1 accepts every descriptor.
+// in the simulator (tests/kernels/fake_cublaslt.c); that cuBLASLt 13.1 accepts every descriptor.
 // Not tested: the real heuristic and its algorithms, the gain of choosing, capture of a graph.
 //
 // SPDX-License-Identifier: MIT
