@@ -23,8 +23,8 @@
 // ROUND   f32 scores and sums; P and dS are rounded to the element type for the last products.
 // SHAPES  everything the contract allows below 2^31 rows.
 // REGISTERS  (sm_80; no spills) dK, dV: f32 154, bf16 and f16 125, bf16 with D > 64 121;
-//         dQ: 146, 119, 113; delta 30. Shared memory 67 KB (f32), 51 KB, 67 KB. For sm_90, which has
-//         kernels of its own, dQ with D > 64 is given 128 registers and spills 8 bytes.
+//         dQ: 146, 119, 113; delta 30. Shared memory 67 KB (f32), 51 KB, 67 KB. For sm_90, which
+//         has kernels of its own, dQ with D > 64 has 128 registers and spills 8 bytes.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/attention_tile.cuh"
