@@ -177,7 +177,9 @@ def one_run(program, arguments, env, seconds):
 
 
 def what_it_said(out, code):
-    for pattern in (r"cudasim.*", r"(?<=ERROR   \] --- ).*", r".*variant \d+.*", r".*(?:FAIL|failed|differ).*"):
+    """The most telling line: the simulator's, else what a test printed before it failed."""
+    for pattern in (r"cudasim.*", r".*variant \d+.*", r".*(?:WRONG|off by|differ).*",
+                    r"(?<=ERROR   \] --- ).+", r".*(?:FAIL|failed).*"):
         lines = [line.strip() for line in re.findall(pattern, out)
                  if not re.search(r"\b0 failed", line)]
         if lines:
