@@ -15,7 +15,7 @@
 //         all: for [16384, 3072] in bf16, 100 MB and 2 MB.
 // RULES   Sums are f32 and their order depends on N and C alone.
 // SHAPES  any N, C and alignment; vectors when C is a multiple of 8. N = 0: no lines.
-// REGISTERS (sm_90, no spills)  70, 63 unaligned; 32 the lines
+// REGISTERS (sm_90, no spills)  70, 63 unaligned; 25 the lines
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/chunk_sums.cuh"

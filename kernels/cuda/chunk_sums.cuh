@@ -14,6 +14,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <cstdint>
+#include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/launch.cuh"
 
 enum { CHUNKS_MAX = 256 };
@@ -33,7 +34,8 @@ inline Chunks chunks_of(int64_t N, int64_t least, int64_t most)
     return k;
 }
 
-// Slice y of a block adds lines y, y + 32, ...; then the slices are added.
+// Slice y of a block adds lines y, y + 32, ... (fewer slices when there are fewer lines); then the
+// slices are added.
 static __global__ void __launch_bounds__(CHUNK_COLUMNS *CHUNK_SLICES)
     chunk_sums_kernel(float *dst0, float *dst1, const float *part, int64_t chunks, int64_t C,
                       bool accumulate)
@@ -46,12 +48,12 @@ static __global__ void __launch_bounds__(CHUNK_COLUMNS *CHUNK_SLICES)
     if (c < C) {
         const float *line = part + blockIdx.y * C + c;
 #pragma unroll 8
-        for (int64_t k = threadIdx.y; k < chunks; k += CHUNK_SLICES) sum += line[k * stride];
+        for (int64_t k = threadIdx.y; k < chunks; k += blockDim.y) sum += line[k * stride];
     }
     slice[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
     if (threadIdx.y != 0 || c >= C) return;
-    for (int y = 1; y < CHUNK_SLICES; y++) sum += slice[y][threadIdx.x];
+    for (int y = 1; y < static_cast<int>(blockDim.y); y++) sum += slice[y][threadIdx.x];
     dst[c] = accumulate ? dst[c] + sum : sum;
 }
 
@@ -60,8 +62,9 @@ static __global__ void __launch_bounds__(CHUNK_COLUMNS *CHUNK_SLICES)
 inline cudaError_t chunk_sums(cudaStream_t stream, float *dst0, float *dst1, const float *part,
                               int64_t chunks, int64_t C, bool accumulate)
 {
+    const unsigned slices = grid_blocks(chunks > 0 ? chunks : 1, 1, CHUNK_SLICES);
     const int64_t panels = (C + CHUNK_COLUMNS - 1) / CHUNK_COLUMNS;
     return launch(
-        {.grid = dim3((unsigned)panels, dst1 ? 2 : 1), .block = dim3(CHUNK_COLUMNS, CHUNK_SLICES)},
+        {.grid = dim3((unsigned)panels, dst1 ? 2 : 1), .block = dim3(CHUNK_COLUMNS, slices)},
         stream, chunk_sums_kernel, dst0, dst1, part, chunks, C, accumulate);
 }

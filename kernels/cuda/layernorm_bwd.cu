@@ -23,7 +23,7 @@
 // RULES   Chunks depend on N alone, orders on N and C. dresid_in may be dresid: a thread reads what
 //         it writes later itself.
 // SHAPES  any C and alignment; vectors when C is a multiple of 8.
-// REGISTERS (sm_90, no spills)  242, 254 unaligned; 32 the lines. So a processor has one block:
+// REGISTERS (sm_90, no spills)  242, 254 unaligned; 25 the lines. So a processor has one block:
 //         eight warps, each with 6 KB of a row on their way.
 //
 // SPDX-License-Identifier: MIT
