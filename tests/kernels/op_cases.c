@@ -63,6 +63,7 @@ static const EmbeddingCase embedding_bwd_cases[] = {
     {1, 1, 1, 1, 1, 0, 0},   {12, 4, 16, 11, 2, 0, 0},  {15, 5, 33, 7, 3, 0, 0},
     {140, 7, 128, 3, 3, 1, 0}, {0, 4, 8, 5, 2, 0, 0},    {256, 64, 65, 257, 2, 0, 0},
     {300, 50, 127, 2, 3, 1, 0},  {512, 32, 768, 13, 2, 0, 0}, {30, 6, 40, 5, 0, 0, 0},
+    {200, 50, 24, 3001, 3, 1, 0},
 };
 
 static void build_embedding_fwd(Case *c, int variant, const Mix *m)
@@ -529,6 +530,7 @@ static const struct {
     {1, 1, 1, true, 1, 0},     {3, 65, 72, true, 3, 2},      {8, 7, 8, true, 1, 3},
     {5, 64, 64, false, 2, 0},  {0, 10, 16, true, 1, 0},      {17, 257, 320, true, 20, 4},
     {4, 1000, 1001, true, 1, 0}, {2, 5003, 5056, true, 5, 0}, {6, 31, 40, false, 50, 1},
+    {5, 1500, 1504, true, 1, 2},
 };
 
 static void build_cross_entropy(Case *c, int variant, const Mix *m)
