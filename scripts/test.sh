@@ -124,6 +124,16 @@ make_venv() {
     return 1
 }
 
+# NVIDIA's disassembler, for the check of the CUDA kernels' machine code.
+get_disassembler() {
+    if ! command -v nvcc > /dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then return; fi
+    find='from sass_read import find_tool; find_tool("cuobjdump"); find_tool("nvdisasm")'
+    PYTHONPATH=scripts python3 -B -c "$find" 2> /dev/null && return
+    { [ -x .venv/bin/pip ] || python3 -m venv .venv; } &&
+        .venv/bin/pip install -q nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm && return
+    echo "no disassembler: the check of the CUDA kernels' machine code will be skipped"
+}
+
 printf '== packages\n'
 if ! scripts/setup.sh; then
     echo "test.sh: packages are missing; see above" >&2
@@ -135,7 +145,10 @@ once="$default|sanitizer|sim" # what other stages run
 for s in $stages; do
     case $s in
     release) stage release release -LE "$once" ;;
-    sim) stage sim release -L sim -LE "$default" --no-tests=ignore ;;
+    sim)
+        get_disassembler
+        stage sim release -L sim -LE "$default" --no-tests=ignore
+        ;;
     clang) stage clang clang -LE "$once|cli" -E "^check_" ;;
     asan) stage asan asan -LE "$default" -E "^check_|^cli_(kill9|learn|same_curve|resume$)" ;;
     tsan) stage tsan tsan -L threads -LE "$default" ;;
