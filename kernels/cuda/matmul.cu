@@ -27,6 +27,7 @@
 //         of shared memory. So an SM runs one block of f32, two of 16 bits.
 //
 // SPDX-License-Identifier: MIT
+#include "kernels/cuda/act.cuh"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -81,28 +82,6 @@ __device__ float round_to(DType t, float x)
     return t == DTYPE_F16 ? to_f32(from_f32<__half>(x)) : x;
 }
 
-const float SQRT_2_PI = 0.79788456080286535588f, SQRT_1_2 = 0.70710678118654752440f;
-const float CUBIC = 0.044715f;
-
-__device__ float act_value(Activation act, float x)
-{
-    if (act == ACT_GELU_TANH) return 0.5f * x * (1.0f + tanhf(SQRT_2_PI * (x + CUBIC * x * x * x)));
-    if (act == ACT_GELU_ERF) return 0.5f * x * (1.0f + erff(x * SQRT_1_2));
-    return x <= 0.0f ? 0.0f : x; // NaN stays NaN
-}
-
-__device__ float act_slope(Activation act, float x)
-{
-    if (act == ACT_GELU_TANH) {
-        const float t = tanhf(SQRT_2_PI * (x + CUBIC * x * x * x));
-        return 0.5f * (1.0f + t) +
-               0.5f * x * (1.0f - t * t) * SQRT_2_PI * (1.0f + 3.0f * CUBIC * x * x);
-    }
-    if (act == ACT_GELU_ERF)
-        return 0.5f * (1.0f + erff(x * SQRT_1_2)) + 0.5f * SQRT_2_PI * x * expf(-0.5f * x * x);
-    return x > 0.0f ? 1.0f : (x <= 0.0f ? 0.0f : x);
-}
-
 // The epilogue of element (m, n), whose product is s.
 __device__ void finish(const MatmulArgs &a, int64_t m, int64_t n, float s)
 {
@@ -111,9 +90,9 @@ __device__ void finish(const MatmulArgs &a, int64_t m, int64_t n, float s)
     if (a.epilogue == MATMUL_GELU) {
         const float x = round_to(a.c_dtype, s);
         if (a.aux) store_any(a.aux, a.c_dtype, at, x);
-        s = act_value(a.act, x);
+        s = act_value_f32(a.act, x);
     } else if (a.epilogue == MATMUL_DGELU) {
-        s *= act_slope(a.act, load_any(a.aux, a.c_dtype, at));
+        s *= act_slope_f32(a.act, load_any(a.aux, a.c_dtype, at));
     } else if (a.accumulate) {
         s += load_any(a.C, a.c_dtype, at);
     }
