@@ -40,10 +40,11 @@ function(lathe_cuda_objects)
         set(path ${CMAKE_CURRENT_SOURCE_DIR}/cuda/${source})
         set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda_${stem}.o)
         set(log ${CMAKE_CURRENT_BINARY_DIR}/cuda_${stem}.ptxas) # for scripts/check_sass
+        string(REPLACE " " "\\ " target ${object}) # nvcc does not escape it in the depfile
         add_custom_command(OUTPUT ${object}
             COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cuda/nvcc_logged.sh ${log}
-                    ${LATHE_NVCC} ${nvcc_flags} -Xptxas=-v ${K_FLAGS} -MD -MF ${object}.d
-                    -c ${path} -o ${object}
+                    ${LATHE_NVCC} ${nvcc_flags} -Xptxas=-v ${K_FLAGS}
+                    -MD -MT ${target} -MF ${object}.d -c ${path} -o ${object}
             BYPRODUCTS ${log} DEPENDS ${path} DEPFILE ${object}.d VERBATIM
             COMMENT "nvcc ${source}")
         set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
