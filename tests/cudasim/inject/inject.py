@@ -196,6 +196,8 @@ def first_failure(programs, kernel, kinds):
     for kind in kinds:
         for env in RUNS[kind]:
             bad, said = one_run(programs(kind), arguments_of(kernel, kind), env, kernel.seconds)
+            if "has no translated code" in said:
+                raise Stop(f"the halves of the program do not fit: {said}")
             if bad:
                 return label(kind, env), said
     return None
@@ -305,7 +307,7 @@ def main():
         return list_bugs(a.words)
     if not a.words:
         p.error("which BUILD?")
-    build, names = a.words[0], a.words[1:]
+    build, names = os.path.abspath(a.words[0]), a.words[1:]  # as Ninja writes it
     kernels = [k for k in KERNELS if Commands(build, k.program).exists()]
     if not kernels:
         print("SKIP: the build has none of the programs; it needs nvcc, Ninja and LATHE_TESTS=ON")
