@@ -14,7 +14,6 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/mem.h"
-#include "kernels/ref/ref.h"
 #include "tests/kernels/backends.h"
 #include "tests/support/op_harness.h"
 
@@ -30,8 +29,7 @@ typedef struct Check {
     const char *op, *impl, *mix;
     char **variants;
     int n_variants;
-    Ops ref, naive;
-    Device host;
+    Truth truth;
     OpBackend backend, forced;
     char seen[OP_COUNT][256]; // implementations that an earlier backend has shown
     int rows, failed;
@@ -47,16 +45,6 @@ static bool wanted_variant(const Check *c, int variant)
     for (int i = 0; i < c->n_variants; i++)
         if (atoi(c->variants[i]) == variant) return true;
     return c->n_variants == 0;
-}
-
-static bool seen(char names[256], const char *impl)
-{
-    char word[64];
-    snprintf(word, sizeof word, " %s ", impl);
-    if (strstr(names, word)) return true;
-    const size_t used = strlen(names);
-    snprintf(names + used, 256 - used, "%s", word);
-    return false;
 }
 
 // Once more: equal bits.
@@ -79,9 +67,9 @@ static bool one_case(Check *c, OpId op, int variant, const Mix *m, bool *wrong, 
     const bool wanted = c->most == 0 || case_cost(&got) <= c->most;
     const bool serves = wanted && case_impl(&got, &c->forced.ops) != NULL;
     if (serves) {
-        case_build(&want, op, variant, m, &c->host);
-        case_build(&naive, op, variant, m, &c->host);
-        *wrong = !(case_run(&want, &c->ref, why) && case_run(&naive, &c->naive, why) &&
+        case_build(&want, op, variant, m, &c->truth.host);
+        case_build(&naive, op, variant, m, &c->truth.host);
+        *wrong = !(case_run(&want, &c->truth.ref, why) && case_run(&naive, &c->truth.naive, why) &&
                    case_run(&got, &c->forced.ops, why) && case_matches(&got, &want, &naive, why) &&
                    repeats(c, &got, variant, m, why));
         case_free(&want);
@@ -139,7 +127,7 @@ static void one_backend(Check *c)
         if (!matches(c->op, ops_name((OpId)op))) continue;
         for (int k = 0; k < c->backend.ops.info[op].n; k++) {
             const char *impl = ops_impl_name(&c->backend.ops, (OpId)op, k);
-            if (!matches(c->impl, impl) || seen(c->seen[op], impl)) continue;
+            if (!matches(c->impl, impl) || impl_seen(c->seen[op], impl)) continue;
             Err err;
             c->forced = c->backend;
             if (ops_force(&c->forced.ops, ops_name((OpId)op), impl, &err) == ERR_NONE)
@@ -198,9 +186,7 @@ int main(int argc, char **argv)
     Check *c = mem_calloc(1, sizeof *c);
     if (!c) return 1;
     read_words(c, argc, argv);
-    ops_init(&c->ref);
-    naive_register(&c->naive);
-    device_cpu_init(&c->host, 1);
+    truth_init(&c->truth);
     const int code = run(c);
     mem_free(c);
     return code;

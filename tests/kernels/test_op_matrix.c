@@ -22,30 +22,6 @@
 
 enum { MANY = 10 }; // failures to print for one implementation
 
-typedef struct Truth { // what a case must come to
-    Ops    ref, naive;
-    Device host;
-} Truth;
-
-static void truth_init(Truth *t)
-{
-    ops_init(&t->ref);
-    memset(&t->naive, 0, sizeof t->naive);
-    naive_register(&t->naive);
-    device_cpu_init(&t->host, 1);
-}
-
-// Has an earlier backend shown this implementation? (Several share the kernels of one.)
-static bool seen(char names[256], const char *impl)
-{
-    char word[64];
-    snprintf(word, sizeof word, " %s ", impl);
-    if (strstr(names, word)) return true;
-    const size_t used = strlen(names);
-    snprintf(names + used, 256 - used, "%s", word);
-    return false;
-}
-
 // Same case, other thread counts and once more: equal bits.
 static bool repeats(const Case *first, OpId op, int variant, const Mix *m, OpBackend *b,
                     char why[512])
@@ -136,7 +112,7 @@ static void every_implementation_matches_its_reference(void **state)
         for (int op = 0; op < OP_COUNT; op++) {
             for (int k = 0; k < b->ops.info[op].n; k++) {
                 const char *impl = ops_impl_name(&b->ops, (OpId)op, k);
-                if (seen(shown[op], impl)) continue;
+                if (impl_seen(shown[op], impl)) continue;
                 *forced          = *b;
                 assert_int_equal(ops_force(&forced->ops, ops_name((OpId)op), impl, NULL), ERR_NONE);
                 int       served = 0;

@@ -73,6 +73,24 @@ void fenced_device_init(Device *d, int threads)
     d->v = &fenced;
 }
 
+void truth_init(Truth *t)
+{
+    ops_init(&t->ref);
+    memset(&t->naive, 0, sizeof t->naive);
+    naive_register(&t->naive);
+    device_cpu_init(&t->host, 1);
+}
+
+bool impl_seen(char names[256], const char *impl)
+{
+    char word[64];
+    snprintf(word, sizeof word, " %s ", impl);
+    if (strstr(names, word)) return true;
+    const size_t used = strlen(names);
+    snprintf(names + used, 256 - used, "%s", word);
+    return false;
+}
+
 void *tensor_host(const Tensor *t)
 {
     return t->host + t->at;

@@ -73,8 +73,16 @@ typedef struct CaseTable {
     void (*build)(Case *c, int variant, const Mix *m);
 } CaseTable;
 
+typedef struct Truth { // what a case must come to
+    Ops ref, naive;
+    Device host;
+} Truth;
+
 LT_C_BEGIN
 void naive_register(Ops *ops);
+void truth_init(Truth *t);
+// Is `impl` among `names`? It is from now on. (Several backends share the kernels of one.)
+bool impl_seen(char names[256], const char *impl);
 Status cast_naive(const CastArgs *a, OpCtx *cx, Err *err);
 
 // The cases of an op: tests/kernels/op_cases.c.
