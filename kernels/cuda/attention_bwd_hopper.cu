@@ -5,7 +5,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include <cuda_bf16.h>
-#include "kernels/cuda/attention_bwd_hopper.h"
+#include "kernels/cuda/attention_bwd_hopper_params.cuh"
 #include "kernels/cuda/attention_tma.cuh"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.cuh"

@@ -74,7 +74,7 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cuda/attention_bwd_hopper.h"
+#include "kernels/cuda/attention_bwd_hopper_params.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ptx.cuh"
 

@@ -3,7 +3,7 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cuda/attention_fwd_hopper.h"
+#include "kernels/cuda/attention_fwd_hopper_params.cuh"
 #include "kernels/cuda/ptx.cuh"
 
 namespace

@@ -55,7 +55,7 @@
 //         producer 40, consumers 232. No stack, no spill, no C75xx notice. Of the main loop, for a
 //         tensor cycle of a warp: instructions issued, bytes / 128 of shared memory; and how many
 //         of the instructions run under a wgmma of the own warpgroup (scripts/check_sass):
-//         BIG .080-.082  .625  100 %    PINGPONG .082-.084  .625  100 %    SMALL .115  .75  100 %
+//         BIG .080-.082  .625  100 %    PINGPONG .084  .625  100 %    SMALL .115  .75  100 %
 //
 // FP8 is the same kernel with one-byte elements (BK = 128 of k), a scale in the epilogue, and sums
 // that leave the tensor core after each k-block: elem_bytes() and multiply() are where it enters.

@@ -1,5 +1,5 @@
-// attention_bwd_hopper.h -- between the launcher (attention_bwd_hopper.cu) and the files that hold
-// the main kernel. The page is attention_bwd_hopper.cuh.
+// attention_bwd_hopper_params.cuh -- between the launcher (attention_bwd_hopper.cu) and the files
+// that hold the main kernel. The page is attention_bwd_hopper.cuh.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

@@ -1,5 +1,5 @@
-// attention_fwd_hopper.h -- between the launcher (attention_fwd_hopper.cu) and the files that hold
-// the kernels of one kind of mask each.
+// attention_fwd_hopper_params.cuh -- between the launcher (attention_fwd_hopper.cu) and the files
+// that hold the kernels of one kind of mask each.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
