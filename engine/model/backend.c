@@ -17,27 +17,27 @@ static Status open_cpu(Backend *b, const char *isa, int threads, Err *err)
 }
 
 // The host's own kernels are not chosen: nothing of a run depends on them.
-static Status open_gpu(Backend *b, int index, const char *isa, int threads, Err *err)
+static Status open_gpu(Backend *b, const CudaFound *f, int index, const char *isa, int threads,
+                       Err *err)
 {
     device_cpu_init(&b->device, threads); // counts the CPUs
-    TRY(cuda_open(&b->device, &b->ops, index, err));
+    TRY(cuda_open(&b->device, &b->ops, f, index, err));
     snprintf(b->cpu.isa, sizeof b->cpu.isa, "%s", isa);
     return ERR_NONE;
 }
 
-static Status open_first_gpu(Backend *b, const CudaFound *f, const char *isa, int threads, Err *err)
+static Status no_gpu(const CudaFound *f, Err *err)
 {
-    if (f->first >= 0) return open_gpu(b, f->first, isa, threads, err);
     const Status s =
         err_set(err, f->built ? ERR_DEVICE : ERR_UNSUPPORTED, "device = cuda: %s", f->why);
     err_hint(err, "%s", f->hint[0] ? f->hint : "--device=cpu runs without a GPU");
     return s;
 }
 
-// auto: the first GPU that serves. Without one the CPU, and a line when that may surprise.
-static Status open_best(Backend *b, const CudaFound *f, const char *isa, int threads, Err *err)
+// auto, and no GPU serves: the CPU, and a line when that may surprise.
+static Status open_cpu_instead(Backend *b, const CudaFound *f, const char *isa, int threads,
+                               Err *err)
 {
-    if (f->first >= 0) return open_gpu(b, f->first, isa, threads, err);
     if (f->built) snprintf(b->no_gpu, sizeof b->no_gpu, "%s", f->why);
     if (f->surprise) log_warn("running on the CPU: %s", f->why);
     return open_cpu(b, isa, threads, err);
@@ -58,17 +58,17 @@ Status backend_open(Backend *b, const char *device, const char *isa, int threads
     *b = (Backend){0};
     if (strcmp(device, "cpu") == 0) return open_cpu(b, isa, threads, err);
     const int index = gpu_index(device);
-    if (index >= 0) return open_gpu(b, index, isa, threads, err);
     const bool best = strcmp(device, "auto") == 0;
-    if (!best && strcmp(device, "cuda") != 0) {
+    if (index < 0 && !best && strcmp(device, "cuda") != 0) {
         const Status st = err_set(err, ERR_USAGE, "device = %s: there is no such device", device);
         err_hint(err, "device = auto, cpu, cuda or cuda:N");
         return st;
     }
     CudaFound found;
     cuda_find(&found);
-    return best ? open_best(b, &found, isa, threads, err)
-                : open_first_gpu(b, &found, isa, threads, err);
+    if (index >= 0) return open_gpu(b, &found, index, isa, threads, err);
+    if (found.first >= 0) return open_gpu(b, &found, found.first, isa, threads, err);
+    return best ? open_cpu_instead(b, &found, isa, threads, err) : no_gpu(&found, err);
 }
 
 static Status force_ops(Backend *b, const Options *o, Err *err)

@@ -13,14 +13,12 @@ void cuda_find(CudaFound *out)
     snprintf(out->hint, sizeof out->hint, "configure it where nvcc is, with -DLATHE_CUDA=on");
 }
 
-Status cuda_open(Device *d, Ops *ops, int index, Err *err)
+Status cuda_open(Device *d, Ops *ops, const CudaFound *f, int index, Err *err)
 {
-    CudaFound found;
     (void)d;
     (void)ops;
-    cuda_find(&found);
-    const Status s = err_set(err, ERR_UNSUPPORTED, "cuda:%d: %s", index, found.why);
-    err_hint(err, "%s", found.hint);
+    const Status s = err_set(err, ERR_UNSUPPORTED, "cuda:%d: %s", index, f->why);
+    err_hint(err, "%s", f->hint);
     return s;
 }
 

@@ -58,6 +58,12 @@ static void say_why_none(CudaFound *f, cudaError_t e)
     }
 }
 
+static void say_too_old(char *to, size_t size, const CudaGpu *g)
+{
+    snprintf(to, size, "%s has compute capability %d.%d, the kernels need %d.%d or more", g->name,
+             g->cc / 10, g->cc % 10, CUDA_CC_MIN / 10, CUDA_CC_MIN % 10);
+}
+
 void cuda_find(CudaFound *out)
 {
     *out = (CudaFound){.first = -1, .built = true};
@@ -76,33 +82,27 @@ void cuda_find(CudaFound *out)
     }
     if (out->first >= 0) return;
     out->surprise = true;
-    snprintf(out->why, sizeof out->why,
-             "%s has compute capability %d.%d, the kernels need %d.%d or more", out->gpu[0].name,
-             out->gpu[0].cc / 10, out->gpu[0].cc % 10, CUDA_CC_MIN / 10, CUDA_CC_MIN % 10);
+    say_too_old(out->why, sizeof out->why, &out->gpu[0]);
 }
 
-Status cuda_open(Device *d, Ops *ops, int index, Err *err)
+Status cuda_open(Device *d, Ops *ops, const CudaFound *f, int index, Err *err)
 {
-    CudaFound f;
-    cuda_find(&f);
-    if (f.n == 0) {
-        const Status s = err_set(err, ERR_DEVICE, "cuda:%d: %s", index, f.why);
-        err_hint(err, "%s", f.hint[0] ? f.hint : "--device=cpu runs without a GPU");
+    if (f->n == 0) {
+        const Status s = err_set(err, ERR_DEVICE, "cuda:%d: %s", index, f->why);
+        err_hint(err, "%s", f->hint[0] ? f->hint : "--device=cpu runs without a GPU");
         return s;
     }
-    if (index < 0 || index >= f.n) {
+    if (index < 0 || index >= f->n) {
         const Status s =
             err_set(err, ERR_USAGE, "cuda:%d: this machine has %d GPU%s, counted from 0", index,
-                    f.n, f.n == 1 ? "" : "s");
+                    f->n, f->n == 1 ? "" : "s");
         err_hint(err, "`lathe --version` lists them");
         return s;
     }
-    const CudaGpu *g = &f.gpu[index];
-    if (!g->supported) {
-        const Status s =
-            err_set(err, ERR_DEVICE,
-                    "cuda:%d: %s has compute capability %d.%d, the kernels need %d.%d or more",
-                    index, g->name, g->cc / 10, g->cc % 10, CUDA_CC_MIN / 10, CUDA_CC_MIN % 10);
+    if (!f->gpu[index].supported) {
+        char why[sizeof f->why];
+        say_too_old(why, sizeof why, &f->gpu[index]);
+        const Status s = err_set(err, ERR_DEVICE, "cuda:%d: %s", index, why);
         err_hint(err, "--device=cpu runs without a GPU");
         return s;
     }

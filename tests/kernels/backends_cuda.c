@@ -19,8 +19,8 @@ bool op_backend_open(int i, OpBackend *out, char why[512])
     cuda_find(&found);
     *out = (OpBackend){.name = "cuda"};
     device_cpu_init(&out->device, 1);
-    if (cuda_open(&out->device, &out->ops, found.first < 0 ? 0 : found.first, &err) == ERR_NONE)
-        return true;
+    const int index = found.first < 0 ? 0 : found.first;
+    if (cuda_open(&out->device, &out->ops, &found, index, &err) == ERR_NONE) return true;
     snprintf(why, 512, "%.500s", err.text);
     return false;
 }

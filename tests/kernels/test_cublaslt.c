@@ -48,7 +48,9 @@ static void open_bench(Bench *b, const char *fake, const char *impl)
     Err err;
     memset(b, 0, sizeof *b);
     setenv("FAKE_CUBLASLT", fake, 1);
-    assert_int_equal(cuda_open(&b->d, &b->ops, 0, &err), ERR_NONE);
+    CudaFound found;
+    cuda_find(&found);
+    assert_int_equal(cuda_open(&b->d, &b->ops, &found, 0, &err), ERR_NONE);
     assert_int_equal(ops_force(&b->ops, "matmul", impl, &err), ERR_NONE);
     void **blocks[] = {&b->A, &b->B, &b->C, &b->bias, &b->aux};
     for (int i = 0; i < (int)LT_COUNT(blocks); i++) {

@@ -57,7 +57,9 @@ static void open_sides(Side *ref, Side *cudnn)
     memset(cudnn, 0, sizeof *cudnn);
     device_cpu_init(&ref->d, 1);
     ops_init(&ref->ops);
-    assert_int_equal(cuda_open(&cudnn->d, &cudnn->ops, 0, &err), ERR_NONE);
+    CudaFound found;
+    cuda_find(&found);
+    assert_int_equal(cuda_open(&cudnn->d, &cudnn->ops, &found, 0, &err), ERR_NONE);
     assert_int_equal(ops_force(&cudnn->ops, "attention_fwd", "cudnn", &err), ERR_NONE);
     assert_int_equal(ops_force(&cudnn->ops, "attention_bwd", "cudnn", &err), ERR_NONE);
 }
