@@ -23,9 +23,6 @@ set_tests_properties(sim_build PROPERTIES LABELS sim TIMEOUT 1800 FIXTURES_SETUP
 
 include(${CMAKE_SOURCE_DIR}/kernels/cuda/sources.cmake) # CUDA_PLAIN_SOURCES, CUDA_HOPPER_SOURCES
 set(kernels ${CUDA_PLAIN_SOURCES} ${CUDA_HOPPER_SOURCES})
-if(NOT kernels)
-    return()
-endif()
 list(TRANSFORM kernels PREPEND ${CMAKE_SOURCE_DIR}/kernels/cuda/)
 cudasim_translate(lathe_simulated ${kernels})
 cudasim_translate(lathe_raced ${kernels} RACE)
@@ -61,6 +58,14 @@ function(lathe_sim_test name)
     endforeach()
 endfunction()
 
+# A program in order, with the times of its kernels, and by random schedules.
+function(lathe_sim_schedules name)
+    lathe_sim_test(${name} ENV CUDASIM_TIMES=1 COMMAND ${ARGN})
+    foreach(seed 1 2 4)
+        lathe_sim_test(${name}_seed${seed} ENV CUDASIM_SEED=${seed} COMMAND ${ARGN})
+    endforeach()
+endfunction()
+
 # Each kernel that cuda_rows.def lists: in order (with its time), by random schedules, and small
 # cases with the race checker.
 set(rows_file ${CMAKE_SOURCE_DIR}/kernels/cuda/cuda_rows.def)
@@ -77,34 +82,21 @@ foreach(row ${rows})
         set(most 3e6) # its tiles are larger
     endif()
     set(name sim_${op}_${impl})
-    lathe_sim_test(${name} ENV CUDASIM_TIMES=1 COMMAND op_check_sim ${op} ${impl})
-    foreach(seed 1 2 4)
-        lathe_sim_test(${name}_seed${seed} ENV CUDASIM_SEED=${seed}
-                       COMMAND op_check_sim ${op} ${impl})
-    endforeach()
+    lathe_sim_schedules(${name} op_check_sim ${op} ${impl})
     lathe_sim_test(${name}_race COMMAND op_check_race --most=${most} ${op} ${impl})
 endforeach()
 
-# The program, once every op has a plain kernel.
-file(STRINGS ${CMAKE_SOURCE_DIR}/kernels/ops.def ops REGEX "^OP\\(")
-list(FILTER rows INCLUDE REGEX "^ROW_CUDA")
-list(LENGTH ops wanted)
-list(LENGTH rows there)
-if(there LESS wanted)
-    message(STATUS "no simulated training: ${there} of ${wanted} ops have a CUDA kernel")
-else()
-    function(lathe_sim_program name)
-        lathe_sim_test(sim_program_${name} ENV LATHE_BIN=$<TARGET_FILE:lathe_sim>
-            COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/cli/cuda_sim.py ${ARGN})
-    endfunction()
-    lathe_sim_program(devices version without_a_gpu says_why that_is_not_there)
-    lathe_sim_program(errors too_little_memory late_error)
-    lathe_sim_program(resume goes_on)
-    lathe_sim_program(f32 in_f32)
-    lathe_sim_program(bf16 in_bf16)
-endif()
-include(kernels/attention_bwd_hopper.cmake)
-include(kernels/attention_hopper_fwd.cmake)
-include(kernels/matmul_hopper.cmake)
+# The program.
+function(lathe_sim_program name)
+    lathe_sim_test(sim_program_${name} ENV LATHE_BIN=$<TARGET_FILE:lathe_sim>
+        COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/cli/cuda_sim.py ${ARGN})
+endfunction()
+lathe_sim_program(devices version without_a_gpu says_why that_is_not_there)
+lathe_sim_program(errors too_little_memory late_error)
+lathe_sim_program(resume goes_on)
+lathe_sim_program(f32 in_f32)
+lathe_sim_program(bf16 in_bf16)
+
+include(kernels/hopper.cmake)
 include(kernels/cublaslt.cmake)
 include(kernels/cudnn.cmake)

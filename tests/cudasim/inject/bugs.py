@@ -60,8 +60,7 @@ TOY_GEMM = Kernel("toy GEMM", [TOY], "sim_kernels_test", "sim_kernels_race_test"
 ])
 
 ATTENTION_FWD = Kernel("attention_fwd hopper", [FWD_CAUSAL],
-                       "test_attention_hopper_fwd_lathe_simulated",
-                       "test_attention_hopper_fwd_lathe_raced",
+                       "test_attention_fwd_hopper_sim", "test_attention_fwd_hopper_race",
                        {"plain": ["equal_lengths"], None: ["few_shapes"]}, 300, [
     Bug("missing rescale", FWD, "c.o[i] *= c.alpha[i / 2 % 2];", "c.o[i] *= 1.f;",
         "o keeps the scale of an older maximum", PLAIN),
@@ -115,8 +114,7 @@ ATTENTION_FWD = Kernel("attention_fwd hopper", [FWD_CAUSAL],
 ])
 
 ATTENTION_BWD = Kernel("attention_bwd hopper", [BWD_PLAIN],
-                       "test_attention_bwd_hopper_lathe_simulated",
-                       "test_attention_bwd_hopper_lathe_raced",
+                       "test_attention_bwd_hopper_sim", "test_attention_bwd_hopper_race",
                        {None: ["small_shapes_with_every_mask"]}, 300, [
     Bug("missing barrier", BWD,
         "    ptx::bar_sync(BAR_DS, 256); // dS of both warpgroups is there\n", "\n",

@@ -1,4 +1,4 @@
-// test_attention_hopper_fwd.c -- kernels/cuda/attention_fwd_hopper*.cu against double precision.
+// test_attention_fwd_hopper.c -- kernels/cuda/attention_fwd_hopper*.cu against double precision.
 //
 // Runs on the simulator (tests/cudasim) or on a GPU. The mask of the reference is explicit: for
 // each pair of query and key, the contract's own words. Gaps between rows, and keys that nobody in
