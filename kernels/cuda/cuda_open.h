@@ -35,7 +35,8 @@ typedef struct CudaFound {
 LT_C_BEGIN
 // Looks for GPUs; touches none of them. Never fails: `why` says what is missing.
 void cuda_find(CudaFound *out);
-// Opens cuda:index of what cuda_find found. The op table gets its kernels and nothing else: others cannot reach its memory.
+// Opens cuda:index of what cuda_find found. The op table gets its kernels and nothing else:
+// others cannot reach its memory.
 LT_MUST_CHECK Status cuda_open(Device *d, Ops *ops, const CudaFound *f, int index, Err *err);
 // "cuBLASLt 13.1.0, cuDNN 9.19.0", or why one is not there; "" in a build without CUDA. They are
 // opened when the program runs, if they are there, and never needed.
