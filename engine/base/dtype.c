@@ -69,6 +69,31 @@ uint16_t f16_from_f32(float f)
     return (uint16_t)(sign | h);
 }
 
+float fp8_to_f32(uint8_t q, DType t)
+{
+    if (t == DTYPE_E5M2) return f16_to_f32((uint16_t)(q << 8));
+    const uint32_t sign = (uint32_t)(q & 0x80u) << 24, a = q & 0x7fu;
+    if (a == 0x7f) return dtype_float(sign | 0x7fc00000u);
+    // The fields where f32 has its own; the biases 127 and 7 differ by 120. Subnormals, too.
+    return dtype_float(sign | dtype_bits(dtype_float(a << 20) * 0x1p120f));
+}
+
+uint8_t fp8_from_f32(float f, DType t)
+{
+    const bool e4 = t == DTYPE_E4M3;
+    const int drop = e4 ? 20 : 21; // bits of f32's mantissa that do not fit
+    const uint32_t sign = dtype_bits(f) >> 24 & 0x80u, a = dtype_bits(f) & 0x7fffffffu;
+    if (a > 0x7f800000u) return 0x7f;
+    if (a >= dtype_bits(fp8_max(t))) return (uint8_t)(sign | (e4 ? 0x7eu : 0x7bu));
+    if (a < dtype_bits(e4 ? 0x1p-6f : 0x1p-14f)) { // a multiple of 2^-9 or 2^-16, by an addition
+        const float magic = e4 ? 0x1p14f : 0x1p7f; // whose last bit is worth that
+        return (uint8_t)(sign | (dtype_bits(dtype_float(a) + magic) - dtype_bits(magic)));
+    }
+    const uint32_t half = (1u << (drop - 1)) - 1 + (a >> drop & 1u); // ties to even
+    const uint32_t bias = (uint32_t)(e4 ? 127 - 7 : 127 - 15) << 23;
+    return (uint8_t)(sign | (a - bias + half) >> drop);
+}
+
 void dtype_convert(void *dst, DType to, const void *src, DType from, int64_t n)
 {
     ASSERT(to <= DTYPE_F16 && from <= DTYPE_F16, "%s to %s", dtype_name(from), dtype_name(to));
