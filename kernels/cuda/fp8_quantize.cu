@@ -1,0 +1,256 @@
+// fp8_quantize.cu -- a tensor to FP8 in both layouts, with its column sums, amax and counts.
+// Contract: kernels/ops/fp8_quantize.h
+//
+// WHAT    One pass over x writes q, q^T and a line of column sums, and counts. With current scaling
+//         another pass before it finds the amax.
+//
+// TILING  128 rows x 64 columns a time; a thread has 4 rows x 8 columns, a warp 16 rows:
+//
+//              8 lanes x 8 columns                    shared memory: column, its 128 rows
+//            +------------------------+                +--------------------------------+
+//    warp 0  | 4 rows of ty 0         |                | 16 bytes of warp 0 | warp 1 .. |  col 0
+//            | 4 rows of ty 1 ...     |   turn_bytes   |                                |  col 1
+//            +------------------------+  ---------->   |                                |  ...
+//    warp 1  |                        |                +--------------------------------+
+//    ...     |                        |                   8 lanes copy a column: 128 bytes of q^T
+//
+//         x comes in 16 bytes a thread (bf16), 128 a row; q leaves from the registers, 8 bytes a
+//         thread. The 16-byte cells of column c lie at cell ^ (c / 8): then neither the writing of
+//         words nor the reading of cells meets a bank twice. Two tiles of shared memory alternate,
+//         so that one barrier a tile is enough.
+//         A block goes down a chunk of rows (chunk_sums.cuh), its column sums in registers.
+//
+// COST    bf16: 4 bytes an element (2 read, 1 + 1 written) and 4 / 128 for the sums; current
+//         scaling 2 more. About 20 instructions an element, where 132 processors at 3.35 TB/s
+//         issue 34 while memory moves its 4 bytes.
+// RULES   The order of the sums depends on the shape alone, amax and counts on no order at all.
+//         q^T gets zeros behind R: 0 is what rows behind R are loaded as, and fp8(0) is 0.
+// SHAPES  any R, C, ld and alignment of x; vectors when ld is a multiple of 8.
+// REGISTERS (sm_90, no spills)  74: three blocks a processor; 28 the amax
+//
+// SPDX-License-Identifier: MIT
+#include "kernels/cuda/chunk_sums.cuh"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/fp8.cuh"
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/types.cuh"
+
+namespace
+{
+
+enum { W = GRID_VECTOR, LANES_X = 8, LANES_Y = WARP / LANES_X, WARPS = GRID_THREADS / WARP };
+enum { TILE_COLUMNS = LANES_X * W, THREAD_ROWS = 4, WARP_ROWS = LANES_Y * THREAD_ROWS };
+enum { TILE_ROWS = WARPS * WARP_ROWS, BLOCKS = 1024 };
+static_assert(WARP_ROWS == 16 && WARPS == LANES_X, "a warp's rows are one cell of a column");
+
+struct Tile {
+    uint4 cell[TILE_COLUMNS][WARPS];
+};
+
+struct Place { // of a thread in a tile
+    int x, y, warp;
+};
+
+// x becomes FP8: q, and four rows of each of 8 columns as words of the tile.
+template <DType FORMAT, bool ALIGNED>
+__device__ __forceinline__ void convert(const Fp8QuantizeArgs &a, const Place &at, int64_t row0,
+                                        int64_t c, float scale, Tile &tile, float (&sum)[W],
+                                        Fp8Seen &seen)
+{
+    const int64_t r0 = row0 + at.warp * WARP_ROWS + at.y * THREAD_ROWS;
+    const int64_t left = ALIGNED && a.C % W == 0 ? W : a.C - c;
+    Raw<W> raw[THREAD_ROWS] = {};
+#pragma unroll
+    for (int i = 0; i < THREAD_ROWS; i++)
+        if (r0 + i < a.R && c < a.C)
+            raw[i] = load_raw<W>(a.src, a.src_dtype, (r0 + i) * a.ld + c, left, ALIGNED);
+    uint32_t low[THREAD_ROWS], high[THREAD_ROWS];
+#pragma unroll
+    for (int i = 0; i < THREAD_ROWS; i++) {
+        float v[W];
+        unpack(v, raw[i], a.src_dtype);
+#pragma unroll
+        for (int k = 0; k < W; k++) sum[k] += v[k];
+        low[i] = fp8_four<FORMAT>(seen, v, scale);
+        high[i] = fp8_four<FORMAT>(seen, v + 4, scale);
+        if (a.out.q && r0 + i < a.R && c < a.C)
+            fp8_store_eight(a.out, r0 + i, c, left, low[i], high[i]);
+    }
+    turn_bytes(low);
+    turn_bytes(high);
+#pragma unroll
+    for (int k = 0; k < W; k++) {
+        uint4 *cell = &tile.cell[at.x * W + k][at.warp ^ at.x];
+        reinterpret_cast<uint32_t *>(cell)[at.y] = k < 4 ? low[k % 4] : high[k % 4];
+    }
+}
+
+// The tile to q^T. Its rows have ld_qt elements, a multiple of 16.
+__device__ __forceinline__ void store_turned(const Fp8QuantizeArgs &a, const Tile &tile,
+                                             int64_t row0, int64_t column0)
+{
+#pragma unroll
+    for (int i = threadIdx.x; i < TILE_COLUMNS * WARPS; i += GRID_THREADS) {
+        const int c = i / WARPS, cell = i % WARPS;
+        const int64_t r = row0 + cell * WARP_ROWS;
+        if (column0 + c >= a.C || r >= a.out.ld_qt) continue;
+        uint8_t *qt = static_cast<uint8_t *>(a.out.qt) + (column0 + c) * a.out.ld_qt + r;
+        *reinterpret_cast<uint4 *>(qt) = tile.cell[c][cell ^ (c / W)];
+    }
+}
+
+// Sums of the block's rows: over a warp's lanes, then over its warps.
+__device__ __forceinline__ void store_sums(float *line, float (&sum)[W], const Place &at,
+                                           int64_t column0, int64_t C)
+{
+    __shared__ float of_warp[WARPS][TILE_COLUMNS];
+#pragma unroll
+    for (int k = 0; k < W; k++) {
+        for (int step = LANES_X; step < WARP; step *= 2)
+            sum[k] += __shfl_xor_sync(ALL_LANES, sum[k], step);
+        if (at.y == 0) of_warp[at.warp][at.x * W + k] = sum[k];
+    }
+    __syncthreads();
+    const int c = threadIdx.x;
+    if (c >= TILE_COLUMNS || column0 + c >= C) return;
+    float total = of_warp[0][c];
+#pragma unroll
+    for (int w = 1; w < WARPS; w++) total += of_warp[w][c];
+    line[column0 + c] = total;
+}
+
+// The scale of this call: with current scaling from the amax that the first pass found.
+template <DType FORMAT>
+__device__ __forceinline__ float scale_of(const Fp8QuantizeArgs &a, const float *found)
+{
+    if (!a.current) return a.out.scale->scale;
+    constexpr float MOST = Fp8Format<FORMAT>::MOST;
+    Fp8Scale s = {.inv = 1, .scale = 1, .max = MOST, .unused = 0};
+    if (*found > 0) s = fp8_scale_for(MOST, *found, a.margin);
+    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
+        *a.out.scale = s; // nobody reads it in this kernel
+    return s.scale;
+}
+
+// Rows of the tensor or, where longer, of q^T.
+template <DType FORMAT, bool ALIGNED>
+__global__ void __launch_bounds__(GRID_THREADS)
+    fp8_quantize_kernel(Fp8QuantizeArgs a, int64_t rows, int64_t chunk_rows, float *part,
+                        const float *found)
+{
+    __shared__ Tile tiles[2];
+    __shared__ Fp8Seen of_warp[GROUP_WARPS_MAX];
+    const int lane = threadIdx.x % WARP;
+    const Place at = {lane % LANES_X, lane / LANES_X, static_cast<int>(threadIdx.x / WARP)};
+    const int64_t column0 = static_cast<int64_t>(blockIdx.x) * TILE_COLUMNS, c = column0 + at.x * W;
+    const float scale = scale_of<FORMAT>(a, found);
+    const int64_t begin = blockIdx.y * chunk_rows, end = min(begin + chunk_rows, rows);
+    float sum[W] = {};
+    Fp8Seen seen = {};
+    int turn = 0;
+    for (int64_t row0 = begin; row0 < end; row0 += TILE_ROWS, turn ^= 1) {
+        convert<FORMAT, ALIGNED>(a, at, row0, c, scale, tiles[turn], sum, seen);
+        if (!a.out.qt) continue;
+        __syncthreads();
+        store_turned(a, tiles[turn], row0, column0);
+    }
+    if (part) store_sums(part + blockIdx.y * a.C, sum, at, column0, a.C);
+    fp8_publish(a.out, seen, of_warp);
+}
+
+// *found = max(*found, largest finite |x|), integers as in fp8_publish.
+template <bool ALIGNED>
+__global__ void __launch_bounds__(GRID_THREADS) fp8_amax_kernel(Fp8QuantizeArgs a, int *found)
+{
+    __shared__ GroupScratch<float> scratch;
+    const PanelStart at = panel_start();
+    float most = 0;
+    for (int64_t row = at.row; row < a.R; row += at.row_step) {
+        for (int64_t column = at.column; column < a.C; column += at.column_step) {
+            float v[W];
+            load(v, a.src, a.src_dtype, row * a.ld + column, a.C - column, ALIGNED);
+#pragma unroll
+            for (int k = 0; k < W; k++) {
+                const float size = fabsf(v[k]);
+                most = fmaxf(most, size <= FLT_MAX ? size : 0.0f);
+            }
+        }
+    }
+    most = warp_max(most);
+    if (threadIdx.x == 0) scratch.of_warp[threadIdx.y] = most;
+    __syncthreads();
+    if (threadIdx.x != 0 || threadIdx.y != 0) return;
+    for (int w = 1; w < PANEL_ROWS; w++) most = fmaxf(most, scratch.of_warp[w]);
+    atomicMax(found, __float_as_int(most));
+}
+
+int64_t rows_of(const Fp8QuantizeArgs *a)
+{
+    return a->R > 0 && a->out.qt && a->out.ld_qt > a->R ? a->out.ld_qt : a->R;
+}
+
+unsigned panels_of(const Fp8QuantizeArgs *a)
+{
+    return grid_blocks(a->C, TILE_COLUMNS, INT32_MAX);
+}
+
+// At least one, which an empty tensor's amax needs.
+Chunks chunks(const Fp8QuantizeArgs *a)
+{
+    const unsigned panels = panels_of(a);
+    int64_t most = CHUNKS_MAX;
+    if (panels > BLOCKS / CHUNKS_MAX) most = panels < BLOCKS ? BLOCKS / panels : 1;
+    return chunks_of(rows_of(a) > 0 ? rows_of(a) : 1, TILE_ROWS, most);
+}
+
+bool aligned(const Fp8QuantizeArgs *a)
+{
+    return a->ld % W == 0 && is_aligned(a->src);
+}
+
+template <DType FORMAT> auto kernel_for(const Fp8QuantizeArgs *a)
+{
+    return aligned(a) ? fp8_quantize_kernel<FORMAT, true> : fp8_quantize_kernel<FORMAT, false>;
+}
+
+cudaError_t find_amax(const CudaDevice *d, const Fp8QuantizeArgs *a, int *found)
+{
+    const cudaError_t e = cudaMemsetAsync(found, 0, sizeof *found, d->stream);
+    if (e != cudaSuccess) return e;
+    dim3 grid = panel_grid(a->R, a->C);
+    if (grid.y > BLOCKS) grid.y = BLOCKS;
+    return launch({.grid = grid, .block = panel_block()}, d->stream,
+                  aligned(a) ? fp8_amax_kernel<true> : fp8_amax_kernel<false>, *a, found);
+}
+
+} // namespace
+
+bool cuda_fp8_quantize_supports(const CudaDevice *, const Fp8QuantizeArgs *, const char **)
+{
+    return true;
+}
+
+// The amax, in a cell of 16 bytes, then lines of sums.
+size_t cuda_fp8_quantize_scratch(const CudaDevice *, const Fp8QuantizeArgs *a)
+{
+    const size_t lines = a->dbias ? static_cast<size_t>(chunks(a).count * a->C) * sizeof(float) : 0;
+    return sizeof(uint4) + lines;
+}
+
+int cuda_fp8_quantize(const CudaDevice *d, const Fp8QuantizeArgs *a, void *scratch)
+{
+    int *found = static_cast<int *>(scratch);
+    float *part =
+        a->dbias ? static_cast<float *>(scratch) + sizeof(uint4) / sizeof(float) : nullptr;
+    const Chunks k = chunks(a);
+    cudaError_t e = a->current ? find_amax(d, a, found) : cudaSuccess;
+    if (e != cudaSuccess) return e;
+    const unsigned panels = panels_of(a);
+    e = launch({.grid = dim3(panels > 0 ? panels : 1, static_cast<unsigned>(k.count)),
+                .block = dim3(GRID_THREADS)},
+               d->stream,
+               a->out.dtype == DTYPE_E4M3 ? kernel_for<DTYPE_E4M3>(a) : kernel_for<DTYPE_E5M2>(a),
+               *a, rows_of(a), k.rows, part, reinterpret_cast<const float *>(found));
+    if (e != cudaSuccess || !a->dbias) return e;
+    return chunk_sums(d->stream, a->dbias, nullptr, part, k.count, a->C, a->accumulate);
+}
