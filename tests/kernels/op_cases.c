@@ -166,6 +166,7 @@ static const LayernormCase layernorm_cases[] = {
     {6, 3, 64, 2, 0.5, 0, 1, 0},  {4, 2, 65, 1, 0, 1, 0, 0},     {0, 4, 16, 2, 0.1, 1, 1, 0},
     {7, 7, 768, 2, 0.1, 1, 1, 0}, {2, 1, 1601, 2, 0, 1, 1, 100}, {130, 13, 127, 2, 0, 1, 0, 0},
     {9, 3, 128, 0, 0, 0, 1, 30},  {600, 60, 48, 2, 0.1, 1, 1, 0},
+    {2, 1, 16403, 2, 0, 1, 1, 30}, {1, 1, 16640, 2, 0.1, 1, 1, 100},
 };
 
 static void add_offset(Tensor *t, double offset)
@@ -294,6 +295,9 @@ static const struct {
     {2, 33, 64, 0, 1, LD_PAD | NO_BIAS | F32_C | ACCUMULATE, MATMUL_PLAIN, 0},
     {4, 66, 31, 0, 1, NO_BIAS, MATMUL_DGELU, ACT_GELU_TANH},
     {4, 3, 0, 0, 1, 0, MATMUL_PLAIN, 0},
+    {66, 72, 1600, 1, 0, NO_BIAS | F32_C | ACCUMULATE, MATMUL_PLAIN, 0}, // few tiles, long k
+    {8, 300, 520, 0, 1, 0, MATMUL_PLAIN, 0},
+    {6, 513, 260, 0, 1, LD_PAD, MATMUL_GELU, ACT_GELU_TANH},
 };
 
 static void build_matmul(Case *c, int variant, const Mix *m)
@@ -368,6 +372,8 @@ static const AttentionCase attention_fwd_cases[] = {
     {1, 1, 20, 20, 16, true, false, 5, 0, 0, 0}, {1, 1, 300, 300, 16, true, true, 64, 0, 0, 0},
     {1, 2, 70, 70, 64, true, true, 20, 0, 0, 0}, {2, 1, 100, 100, 96, true, true, 0, 0, 2, 0},
     {1, 2, 33, 90, 64, false, true, 0, 55, 0, 0}, {1, 1, 47, 47, 32, true, false, 7, 0, 1, 0},
+    {2, 1, 70, 70, 128, true, true, 0, 0, 2, 0.3}, {1, 1, 66, 66, 192, true, true, 0, 0, 0, 0},
+    {1, 1, 65, 65, 256, true, false, 0, 0, 1, 0.1}, {1, 2, 33, 33, 300, true, true, 16, 0, 0, 0},
 };
 static const AttentionCase attention_bwd_cases[] = {
     {1, 1, 1, 1, 1, true, true, 0, 0, 0, 0},     {2, 2, 7, 7, 8, true, true, 0, 0, 0, 0},
@@ -378,6 +384,8 @@ static const AttentionCase attention_bwd_cases[] = {
     {1, 2, 48, 48, 64, true, false, 0, 0, 1, 0.2}, {1, 1, 20, 20, 16, true, false, 5, 0, 0, 0},
     {1, 1, 200, 200, 16, true, true, 50, 0, 0, 0}, {1, 2, 70, 70, 64, true, true, 20, 0, 0, 0},
     {2, 1, 100, 100, 96, true, true, 0, 0, 2, 0}, {1, 1, 47, 47, 32, true, false, 7, 0, 1, 0},
+    {2, 1, 70, 70, 128, true, true, 0, 0, 2, 0.3}, {1, 1, 66, 66, 192, true, true, 0, 0, 0, 0},
+    {1, 1, 65, 65, 256, true, false, 0, 0, 1, 0.1}, {1, 2, 33, 33, 300, true, true, 16, 0, 0, 0},
 };
 
 static AttentionMask mask_of(Case *c, const AttentionCase *k, const int32_t *host[2])
