@@ -13,12 +13,13 @@
 //     tmp = fcg Wmlp^T + b                 added by the next layer's first norm
 //
 // Backward is the same list from the bottom up; `dresid` is the gradient of the residual stream and
-// `dtmp` that of a branch's output (with its dropout undone). Linear layers: see matmul.h.
+// `dtmp` that of a branch's output (with its dropout undone). Linear layers: linear.h.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/model/model.h"
 #include "engine/base/assert.h"
 #include "engine/base/mem.h"
+#include "engine/model/linear.h"
 
 #include <string.h>
 
@@ -135,70 +136,45 @@ static DropoutSpec drop_spec(const Model *m, const ModelBatch *b, double p, int6
                          .site = site};
 }
 
-// y = x W^T + bias
-static MatmulArgs linear(const Model *m, void *y, const void *x, const void *w, const void *bias,
-                         int64_t N, int64_t in, int64_t out)
+// Linear layer `id` of the block whose weights these are.
+static Linear linear_of(const Model *m, const Layer *w, LinearId id, int64_t rows, bool first)
 {
-    return (MatmulArgs){.C = y,
-                        .A = x,
-                        .B = w,
-                        .bias = bias,
-                        .M = N,
-                        .N = out,
-                        .K = in,
-                        .lda = in,
-                        .ldb = in,
-                        .ldc = out,
-                        .trans_b = true,
-                        .act = m->c.activation,
-                        .ab_dtype = m->prec.act,
-                        .c_dtype = m->prec.act,
-                        .bias_dtype = m->prec.param};
+    const LayerOffsets *o = &m->params->layer;
+    const int64_t C = m->c.n_embd, F = m->c.n_inner;
+    const struct {
+        int64_t w, b, in, out;
+    } is[] = {[LINEAR_QKV] = {o->qkv_w, o->qkv_b, C, 3 * C},
+              [LINEAR_PROJ] = {o->proj_w, o->proj_b, C, C},
+              [LINEAR_FC] = {o->fc_w, o->fc_b, C, F},
+              [LINEAR_MLP] = {o->mlp_w, o->mlp_b, F, C}};
+    return (Linear){.m = m,
+                    .w = weight(w, is[id].w),
+                    .bias = weight(w, is[id].b),
+                    .dw = w->g ? grad(w, is[id].w) : NULL,
+                    .db = w->g ? grad(w, is[id].b) : NULL,
+                    .rows = rows,
+                    .in = is[id].in,
+                    .out = is[id].out,
+                    .accumulate = !first};
 }
 
-// dx = dy W
-static MatmulArgs linear_dx(const Model *m, void *dx, const void *dy, const void *w, int64_t N,
-                            int64_t in, int64_t out)
+// The output layer, on some of the rows.
+static Linear linear_head(const Model *m, const Layer *w, int64_t rows, bool first)
 {
-    return (MatmulArgs){.C = dx,
-                        .A = dy,
-                        .B = w,
-                        .M = N,
-                        .N = in,
-                        .K = out,
-                        .lda = out,
-                        .ldb = in,
-                        .ldc = in,
-                        .act = m->c.activation,
-                        .ab_dtype = m->prec.act,
-                        .c_dtype = m->prec.act};
+    const int64_t at = m->params->head < 0 ? m->params->wte : m->params->head;
+    return (Linear){.m = m,
+                    .w = weight(w, at),
+                    .dw = w->g ? grad(w, at) : NULL,
+                    .rows = rows,
+                    .in = m->c.n_embd,
+                    .out = model_config_vocab_padded(&m->c),
+                    .accumulate = !first};
 }
 
-// dW (+)= dy^T x, db (+)= column sums of dy
-static Status linear_dw(const Model *m, OpCtx *cx, float *dw, float *db, const void *dy,
-                        const void *x, int64_t N, int64_t in, int64_t out, bool first, Err *err)
+// The block that has the output layer's weights.
+static int head_block(const Model *m)
 {
-    TRY(op_matmul(cx,
-                  &(MatmulArgs){.C = dw,
-                                .A = dy,
-                                .B = x,
-                                .M = out,
-                                .N = in,
-                                .K = N,
-                                .lda = out,
-                                .ldb = in,
-                                .ldc = in,
-                                .trans_a = true,
-                                .accumulate = !first,
-                                .ab_dtype = m->prec.act,
-                                .c_dtype = DTYPE_F32},
-                  err));
-    if (!db) return ERR_NONE;
-    return op_bias_bwd(
-        cx,
-        &(BiasBwdArgs){
-            .db = db, .dy = dy, .N = N, .C = out, .accumulate = !first, .dtype = m->prec.act},
-        err);
+    return m->params->head < 0 ? 0 : m->params->n_block - 1;
 }
 
 // A norm with the residual add in front of it: resid_out = x + drop(add), out = norm(resid_out).
@@ -271,7 +247,7 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
     const LayerOffsets *o = &m->params->layer;
     const LayerActs *a = &m->layer[l];
     const Layer w = take(m, (int)l + 1);
-    const int64_t N = b->B * b->T, T = b->T, C = c->n_embd, F = c->n_inner;
+    const int64_t N = b->B * b->T, T = b->T, C = c->n_embd;
     const int64_t D = model_config_head_size(c);
 
     LayernormFwdArgs n1 = norm(m, a->ln1, x_in, weight(&w, o->norm1_w), weight(&w, o->norm1_b),
@@ -283,9 +259,8 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
     }
     TRY(op_layernorm_fwd(cx, &n1, err));
 
-    MatmulArgs qkv =
-        linear(m, a->qkv, a->ln1, weight(&w, o->qkv_w), weight(&w, o->qkv_b), N, C, 3 * C);
-    TRY(op_matmul(cx, &qkv, err));
+    const Linear qkv = linear_of(m, &w, LINEAR_QKV, N, true);
+    TRY(linear_forward(&qkv, cx, a->qkv, a->ln1, err));
 
     const size_t es = dtype_bytes(m->prec.act);
     TRY(op_attention_fwd(cx,
@@ -312,9 +287,8 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
                                              .dtype = m->prec.act},
                          err));
 
-    MatmulArgs proj =
-        linear(m, m->tmp, a->att, weight(&w, o->proj_w), weight(&w, o->proj_b), N, C, C);
-    TRY(op_matmul(cx, &proj, err));
+    const Linear proj = linear_of(m, &w, LINEAR_PROJ, N, true);
+    TRY(linear_forward(&proj, cx, m->tmp, a->att, err));
 
     LayernormFwdArgs n2 = norm(m, a->ln2, a->x, weight(&w, o->norm2_w), weight(&w, o->norm2_b),
                                a->mean2, a->rstd2, N, T);
@@ -323,16 +297,10 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
     n2.drop = drop_spec(m, b, c->dropout_residual, l, RNG_DROP_PROJ, train);
     TRY(op_layernorm_fwd(cx, &n2, err));
 
-    MatmulArgs fc = linear(m, a->fcg, a->ln2, weight(&w, o->fc_w), weight(&w, o->fc_b), N, C, F);
-    fc.epilogue = MATMUL_GELU;
-    fc.aux = a->fch;
-    TRY(op_matmul(cx, &fc, err));
-
-    if (!again) {
-        MatmulArgs mlp =
-            linear(m, m->tmp, a->fcg, weight(&w, o->mlp_w), weight(&w, o->mlp_b), N, F, C);
-        TRY(op_matmul(cx, &mlp, err));
-    }
+    const Linear fc = linear_of(m, &w, LINEAR_FC, N, true);
+    TRY(linear_forward_act(&fc, cx, a->fcg, a->fch, a->ln2, err));
+    const Linear mlp = linear_of(m, &w, LINEAR_MLP, N, true);
+    if (!again) TRY(linear_forward(&mlp, cx, m->tmp, a->fcg, err));
     weights_give(&m->weights, (int)l + 1);
     return ERR_NONE;
 }
@@ -366,15 +334,11 @@ static Status trunk(Model *m, OpCtx *cx, const ModelBatch *b, bool train, Err *e
 // The head: logits of rows [row, row + n) into m->logits.
 static Status head_logits(Model *m, OpCtx *cx, int64_t row, int64_t n, Err *err)
 {
-    const bool tied = m->params->head < 0;
-    const int blk = tied ? 0 : m->params->n_block - 1;
-    const Layer w = take(m, blk);
-    const int64_t C = m->c.n_embd, Vp = model_config_vocab_padded(&m->c);
-    const void *x = (const char *)m->lnf + (size_t)(row * C) * dtype_bytes(m->prec.act);
-    MatmulArgs a = linear(m, m->logits, x, weight(&w, tied ? m->params->wte : m->params->head),
-                          NULL, n, C, Vp);
-    TRY(op_matmul(cx, &a, err));
-    weights_give(&m->weights, blk);
+    const Layer w = take(m, head_block(m));
+    const Linear head = linear_head(m, &w, n, true);
+    const void *x = (const char *)m->lnf + (size_t)(row * head.in) * dtype_bytes(m->prec.act);
+    TRY(linear_forward(&head, cx, m->logits, x, err));
+    weights_give(&m->weights, head_block(m));
     return ERR_NONE;
 }
 
@@ -421,22 +385,17 @@ Status model_logits(Model *m, OpCtx *cx, const ModelBatch *b, const void **logit
 static Status head_backward(Model *m, OpCtx *cx, const ModelBatch *b, float scale, bool first,
                             Err *err)
 {
-    const bool tied = m->params->head < 0;
-    const int blk = tied ? 0 : m->params->n_block - 1;
-    const int64_t at = tied ? m->params->wte : m->params->head;
-    const int64_t N = b->B * b->T, C = m->c.n_embd, Vp = model_config_vocab_padded(&m->c);
-    const size_t es = dtype_bytes(m->prec.act);
+    const int64_t N = b->B * b->T;
+    const size_t row_bytes = (size_t)m->c.n_embd * dtype_bytes(m->prec.act);
     for (int64_t row = 0; row < N; row += m->o.head_rows) {
         const int64_t n = LT_MIN(m->o.head_rows, N - row);
         TRY(head_loss(m, cx, b, row, n, scale, true, err));
-        const Layer w = take(m, blk);
-        MatmulArgs dx = linear_dx(m, (char *)m->dlnf + (size_t)(row * C) * es, m->logits,
-                                  weight(&w, at), n, C, Vp);
-        TRY(op_matmul(cx, &dx, err));
-        TRY(linear_dw(m, cx, grad(&w, at), NULL, m->logits,
-                      (const char *)m->lnf + (size_t)(row * C) * es, n, C, Vp, first && row == 0,
-                      err));
-        weights_give(&m->weights, blk);
+        const Layer w = take(m, head_block(m));
+        const Linear head = linear_head(m, &w, n, first && row == 0);
+        const size_t at = (size_t)row * row_bytes;
+        TRY(linear_backward(&head, cx, (char *)m->dlnf + at, m->logits, (const char *)m->lnf + at,
+                            err));
+        weights_give(&m->weights, head_block(m));
     }
     return ERR_NONE;
 }
@@ -514,34 +473,24 @@ static Status layer_backward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l
     const LayerOffsets *o = &m->params->layer;
     const LayerActs *a = &m->layer[l];
     const Layer w = take(m, (int)l + 1);
-    const int64_t N = b->B * b->T, C = c->n_embd, F = c->n_inner;
+    const int64_t N = b->B * b->T;
     const DropoutSpec none = {0};
 
     // MLP: dtmp [N,C] -> dwide = dfch [N,F] -> dlnf = dln2 [N,C]
-    MatmulArgs dfch = linear_dx(m, m->dwide, m->dtmp, weight(&w, o->mlp_w), N, F, C);
-    dfch.epilogue = MATMUL_DGELU;
-    dfch.aux = a->fch;
-    TRY(op_matmul(cx, &dfch, err));
-    TRY(linear_dw(m, cx, grad(&w, o->mlp_w), grad(&w, o->mlp_b), m->dtmp, a->fcg, N, F, C, first,
-                  err));
-    MatmulArgs dln2 = linear_dx(m, m->dlnf, m->dwide, weight(&w, o->fc_w), N, C, F);
-    TRY(op_matmul(cx, &dln2, err));
-    TRY(linear_dw(m, cx, grad(&w, o->fc_w), grad(&w, o->fc_b), m->dwide, a->ln2, N, C, F, first,
-                  err));
+    const Linear mlp = linear_of(m, &w, LINEAR_MLP, N, first);
+    TRY(linear_backward_act(&mlp, cx, m->dwide, m->dtmp, a->fcg, a->fch, err));
+    const Linear fc = linear_of(m, &w, LINEAR_FC, N, first);
+    TRY(linear_backward(&fc, cx, m->dlnf, m->dwide, a->ln2, err));
     TRY(norm_backward(m, cx, &w, o->norm2_w, o->norm2_b, m->dlnf, a->y, a->mean2, a->rstd2, b,
                       false, true, drop_spec(m, b, c->dropout_residual, l, RNG_DROP_PROJ, true),
                       first, err));
 
     // Attention: dtmp [N,C] -> dlnf = datt [N,C] -> dwide = dqkv [N,3C] -> dlnf = dln1 [N,C]
-    MatmulArgs datt = linear_dx(m, m->dlnf, m->dtmp, weight(&w, o->proj_w), N, C, C);
-    TRY(op_matmul(cx, &datt, err));
-    TRY(linear_dw(m, cx, grad(&w, o->proj_w), grad(&w, o->proj_b), m->dtmp, a->att, N, C, C, first,
-                  err));
+    const Linear proj = linear_of(m, &w, LINEAR_PROJ, N, first);
+    TRY(linear_backward(&proj, cx, m->dlnf, m->dtmp, a->att, err));
     TRY(attention_backward(m, cx, b, l, m->dwide, m->dlnf, err));
-    MatmulArgs dln1 = linear_dx(m, m->dlnf, m->dwide, weight(&w, o->qkv_w), N, C, 3 * C);
-    TRY(op_matmul(cx, &dln1, err));
-    TRY(linear_dw(m, cx, grad(&w, o->qkv_w), grad(&w, o->qkv_b), m->dwide, a->ln1, N, C, 3 * C,
-                  first, err));
+    const Linear qkv = linear_of(m, &w, LINEAR_QKV, N, first);
+    TRY(linear_backward(&qkv, cx, m->dlnf, m->dwide, a->ln1, err));
     const bool add = l > 0;
     TRY(norm_backward(
         m, cx, &w, o->norm1_w, o->norm1_b, m->dlnf, a->x, a->mean1, a->rstd1, b, false, add,
