@@ -80,7 +80,8 @@ static void ops_plan_add(OpPlan *p, OpId id, size_t scratch, double flops, doubl
     p->flops += flops;
     p->bytes += bytes;
     p->calls++;
-    const bool product = id == OP_matmul || id == OP_attention_fwd || id == OP_attention_bwd;
+    const bool product = id == OP_matmul || id == OP_matmul_fp8 || id == OP_attention_fwd ||
+                         id == OP_attention_bwd;
     if (product) p->matmul_flops += flops;
 }
 

@@ -28,6 +28,7 @@
 #include "kernels/ops/layernorm_bwd.h"
 #include "kernels/ops/layernorm_fwd.h"
 #include "kernels/ops/matmul.h"
+#include "kernels/ops/matmul_fp8.h"
 #include "kernels/ops/sum_squares.h"
 
 enum { OPS_IMPL_MAX = 6 };
@@ -44,7 +45,7 @@ typedef struct Ops Ops;
 typedef struct OpPlan {   // what a sequence of op calls needs
     size_t scratch_bytes; // largest of any call
     double flops;         // sum; a multiply-add counts two
-    double matmul_flops;  // of these, in matmul and attention
+    double matmul_flops;  // of these, in matmul, matmul_fp8 and attention
     double bytes;         // sum of bytes read and written
     int64_t calls;
 } OpPlan;

@@ -6,8 +6,8 @@
 // is of what the machine can do. CPU: measured in the same run (machine_speed.h). GPU: computed
 // from the clocks and the bus that the device tells of (cuda_clock.h).
 //
-//     arithmetic   matmul, attention. CPU: the register loop of the instruction set that served;
-//                  GPU: FMA units for f32, tensor cores for 16 bits
+//     arithmetic   matmul, matmul_fp8, attention. CPU: the register loop of the instruction set
+//                  that served; GPU: FMA units for f32, tensor cores for 16 bits
 //     memory       all others: bytes the op must move, against streaming from memory (what only
 //                  reads: against reading)
 //
@@ -75,7 +75,8 @@ static Status measure(Bench *b, const OpArgs *a, Row *row, Err *err)
 
 static bool bound_by_arithmetic(OpId id)
 {
-    return id == OP_matmul || id == OP_attention_fwd || id == OP_attention_bwd;
+    return id == OP_matmul || id == OP_matmul_fp8 || id == OP_attention_fwd ||
+           id == OP_attention_bwd;
 }
 
 static const char *where(const Bench *b, const Row *r)
@@ -130,7 +131,7 @@ static Status add_row(Bench *b, const OpCall *c, const Row *r, Err *err)
         "bound", bound(r->id), "percent", percent(b, r), "where", where(b, r), "working_set_mb",
         r->footprint * 1e-6, "calls_per_step", (json_int_t)c->calls);
     int lost = row ? 0 : -1;
-    if (row && r->id == OP_matmul) {
+    if (row && c->K > 0) {
         json_t *sizes = json_pack("{s:I, s:I, s:I}", "m", (json_int_t)c->M, "n", (json_int_t)c->N,
                                   "k", (json_int_t)c->K);
         lost = sizes ? json_object_update(row, sizes) : -1;

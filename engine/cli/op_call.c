@@ -288,6 +288,73 @@ static bool make_matmul(OpCall *c, int i, MatmulArgs *a)
     return true;
 }
 
+static Fp8Out fp8_out(OpCall *c, int64_t rows, int64_t cols, DType t)
+{
+    return (Fp8Out){.q = tensor(c, rows * cols, t),
+                    .qt = tensor(c, rows * cols, t),
+                    .ld_q = cols,
+                    .ld_qt = rows,
+                    .scale = (Fp8Scale *)(void *)floats(c, 4),
+                    .amax = floats(c, 1),
+                    .count = (Fp8Count *)(void *)floats(c, 4),
+                    .dtype = t};
+}
+
+// The products of a linear layer on FP8, both operands with k side by side.
+static void make_linear_fp8(OpCall *c, const Linear *l, int which, MatmulFp8Args *a)
+{
+    const int64_t n[3] = {l->rows, l->out, l->in};
+    const int64_t M = n[which / 2], N = n[which == 0 ? 1 : 2], K = n[which == 0 ? 2 : 2 - which];
+    const DType t = which == 2 ? DTYPE_F32 : c->prec->act;
+    const DType of_a = which == 0 ? DTYPE_E4M3 : DTYPE_E5M2;
+    const bool gelu = which == 0 && l->gelu_after, dgelu = which == 1 && l->gelu_before;
+    *a = (MatmulFp8Args){.A = tensor(c, M * K, of_a),
+                         .B = tensor(c, N * K, DTYPE_E4M3),
+                         .a_inv = floats(c, 4),
+                         .b_inv = floats(c, 4),
+                         .bias = which == 0 ? tensor(c, N, c->prec->param) : NULL,
+                         .aux = gelu || dgelu ? tensor(c, M * N, t) : NULL,
+                         .dbias = dgelu ? floats(c, N) : NULL,
+                         .M = M,
+                         .N = N,
+                         .K = K,
+                         .lda = K,
+                         .ldb = K,
+                         .ldc = N,
+                         .accumulate = which == 2,
+                         .dbias_accumulate = dgelu,
+                         .fast = which == 0,
+                         .epilogue = gelu    ? MATMUL_GELU
+                                     : dgelu ? MATMUL_DGELU
+                                             : MATMUL_PLAIN,
+                         .a_dtype = of_a,
+                         .b_dtype = DTYPE_E4M3,
+                         .c_dtype = t,
+                         .bias_dtype = c->prec->param};
+    if (gelu || dgelu)
+        a->out = fp8_out(c, M, N, gelu ? DTYPE_E4M3 : DTYPE_E5M2);
+    else
+        a->C = tensor(c, M * N, t);
+}
+
+// Of the layers; the head has no FP8.
+static bool make_matmul_fp8(OpCall *c, int i, MatmulFp8Args *a)
+{
+    if (i >= 3 * (LINEARS - 1)) return false;
+    const Linear l = linear_of(c->shape, i / 3);
+    static const char *const kinds[3] = {"", " dx", " dw"};
+    const bool gelu = i % 3 == 0 ? l.gelu_after : i % 3 == 1 && l.gelu_before;
+    char name[40];
+    snprintf(name, sizeof name, "%s%s%s", l.name, kinds[i % 3],
+             !gelu        ? ""
+             : i % 3 == 0 ? " gelu"
+                          : " dgelu");
+    make_linear_fp8(c, &l, i % 3, a);
+    describe(c, name, l.calls);
+    c->M = a->M, c->N = a->N, c->K = a->K;
+    return true;
+}
+
 // Of every linear layer with a bias.
 static bool make_bias_bwd(OpCall *c, int i, BiasBwdArgs *a)
 {

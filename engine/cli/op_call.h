@@ -24,7 +24,7 @@ typedef struct OpCall {
     bool sent;       // the memory is a device's and holds what was filled in before
     char name[40];   // out: "fc gelu", "mlp dx dgelu", ...
     int64_t calls;   // how often a step makes this call; 0: it does not (dropout is off)
-    int64_t M, N, K; // of matmul, else 0
+    int64_t M, N, K; // of matmul and matmul_fp8, else 0
 } OpCall;
 
 typedef union OpArgs {

@@ -23,3 +23,19 @@ Status legal_drop(const DropoutSpec *d, int64_t N, int64_t T, Err *err)
                        (unsigned)d->layer, (unsigned)d->site);
     return ERR_NONE;
 }
+
+Status legal_fp8_out(const Fp8Out *o, int64_t R, int64_t C, Err *err)
+{
+    if (!o->scale) return ERR_NONE;
+    if (!dtype_is_fp8(o->dtype))
+        return err_set(err, ERR_USAGE, "the FP8 output is %s; it must be e4m3 or e5m2",
+                       dtype_name(o->dtype));
+    if (!o->q && !o->qt) return err_set(err, ERR_USAGE, "the FP8 output has no layout");
+    if ((o->q && !legal_fp8_rows(o->q, R, C, o->ld_q)) ||
+        (o->qt && !legal_fp8_rows(o->qt, C, R, o->ld_qt)) || (uintptr_t)o->scale % 16 != 0)
+        return err_set(err, ERR_USAGE,
+                       "FP8 output [%lld,%lld]: ld_q = %lld, ld_qt = %lld; multiples of 16, and so "
+                       "the addresses",
+                       (long long)R, (long long)C, (long long)o->ld_q, (long long)o->ld_qt);
+    return ERR_NONE;
+}

@@ -6,7 +6,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/base/rng.h"
 #include "kernels/ref/ref.h"
-#include "tests/support/op_harness.h"
+#include "tests/kernels/op_cases.h"
 
 #include <math.h>
 #include <string.h>

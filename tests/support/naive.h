@@ -23,6 +23,7 @@
 #define embedding_fwd_ref     embedding_fwd_naive
 #define layernorm_bwd_ref     layernorm_bwd_naive
 #define layernorm_fwd_ref     layernorm_fwd_naive
+#define matmul_fp8_ref        matmul_fp8_naive
 #define matmul_ref            matmul_naive
 #define sum_squares_ref       sum_squares_naive
 

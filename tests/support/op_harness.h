@@ -5,6 +5,7 @@
 // one for the naive single-precision twin (naive.h), one for each implementation under test.
 //
 //     block of a tensor   | guard | [skew] row 0 | NaN padding | row 1 | NaN padding ... | guard |
+//     (FP8 is never skewed: its contracts ask for multiples of 16)
 //
 // What every run checks
 //   (1) guards, padding and inputs are untouched; the Args struct, too
@@ -38,7 +39,8 @@ typedef struct Tensor {
     bool f64;   // elements are double (dtype is I64 then)
     bool exact; // equals the reference bit for bit
     int64_t rows, cols, ld;
-    double floor; // of the tolerance; 0 takes the default, 2e-6
+    double floor; // of the tolerance; 0 takes the default, 2e-6. The larger one of the reference's
+                  // and this run's counts: a device's units may add with fewer bits
     char *host;   // image: what the block held before the run
     char *result; // what it held after the run
     char *block;  // on the device
