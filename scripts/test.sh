@@ -148,6 +148,7 @@ for s in $stages; do
     sim)
         get_disassembler
         stage sim release -L sim -LE "$default" --no-tests=ignore
+        python3 -B scripts/sim_times.py build
         ;;
     clang) stage clang clang -LE "$once|cli" -E "^check_" ;;
     asan) stage asan asan -LE "$default" -E "^check_|^cli_(kill9|learn|same_curve|resume$)" ;;
