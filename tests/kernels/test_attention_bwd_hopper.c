@@ -26,7 +26,9 @@
 
 enum { GAP = 8, UNTOUCHED = 0x7fff };
 
-typedef enum Docs { ONE_DOC, TWO_DOCS, MANY_DOCS, DOCS_AND_BLIND } Docs; // blind: sees nothing
+// Blind: a query that sees nothing. Lengths: those of FlashAttention's tests of variable lengths,
+// behind them a sample is blind.
+typedef enum Docs { ONE_DOC, TWO_DOCS, MANY_DOCS, DOCS_AND_BLIND, LENGTHS } Docs;
 
 typedef struct Shape {
     int64_t B, H, T, D;
@@ -214,9 +216,25 @@ static void fill(uint16_t *x, int64_t rows, int64_t row, int64_t used, uint64_t 
     free(line);
 }
 
+// Sample 0: documents of 1, 3, 2, 1 and 511 tokens; 1: one of 513; 2: none.
+static void variable_lengths(Problem *p, int64_t b)
+{
+    static const int lengths[3][5] = {{1, 3, 2, 1, 511}, {513}, {0}};
+    const int64_t T = p->s.T;
+    int64_t i = 0;
+    for (int k = 0; k < 5; k++)
+        for (const int64_t begin = i, end = LT_MIN(T, i + lengths[b % 3][k]); i < end; i++) {
+            p->seg_lo[b * T + i] = (int32_t)begin;
+            p->seg_hi[b * T + i] = (int32_t)end;
+        }
+    for (; i < T; i++) p->seg_lo[b * T + i] = p->seg_hi[b * T + i] = 0;
+}
+
 static void documents(Problem *p)
 {
     const Shape *s = &p->s;
+    for (int64_t b = 0; b < s->B && s->docs == LENGTHS; b++) variable_lengths(p, b);
+    if (s->docs == LENGTHS) return;
     for (int64_t b = 0; b < s->B; b++) {
         for (int64_t i = 0; i < s->T; i++) {
             const int64_t at = b * s->T + i, cut = s->T / 3 + 5 * b, some = 37 + 11 * b;
@@ -383,7 +401,8 @@ static int wrong(const Problem *p, char text[256])
 
 static int check(const Shape *s)
 {
-    static const char *const docs[] = {"", " two documents", " many documents", " blind queries"};
+    static const char *const docs[] = {"", " two documents", " many documents", " blind queries",
+                                       " variable lengths"};
     Problem p = make(s);
     char text[256];
     run_kernel(&p);
@@ -433,8 +452,8 @@ static void small_shapes_with_every_mask(void **state)
 
 static void lengths_of_flash_attention(void **state)
 {
-    static const int lengths[] = {2,   3,   64,  108, 113, 127, 128, 192, 203,
-                                  211, 217, 239, 256, 384, 511, 512, 640};
+    static const int lengths[] = {1,   2,   3,   64,  108, 113, 127, 128, 192, 203,
+                                  211, 217, 239, 256, 384, 511, 512, 513, 640};
     (void)state;
     int bad = 0;
     for (size_t i = 0; i < LT_COUNT(lengths); i++)
@@ -445,12 +464,35 @@ static void lengths_of_flash_attention(void **state)
     assert_int_equal(bad, 0);
 }
 
+static void variable_lengths_of_flash_attention(void **state)
+{
+    (void)state;
+    int bad = 0;
+    for (int i = 0; i < 4; i++)
+        bad += check(
+            &(Shape){3, 1, i < 2 ? 600 : 530, i % 2 ? 128 : 64, i % 3 == 0, 0, LENGTHS, 0, 1, 0});
+    assert_int_equal(bad, 0);
+}
+
 static void long_sequences(void **state)
 {
     static const Shape shapes[] = {{1, 1, 1024, 64, true, 0, ONE_DOC, 0, 1, 0},
                                    {1, 1, 1023, 128, false, 0, ONE_DOC, 0, 1, 0},
                                    {1, 1, 1023, 64, true, 256, MANY_DOCS, 0, 1, 0},
                                    {1, 1, 1024, 128, true, 256, ONE_DOC, 0, 1, 0}};
+    (void)state;
+    int bad = 0;
+    for (size_t i = 0; i < LT_COUNT(shapes); i++) bad += check(&shapes[i]);
+    assert_int_equal(bad, 0);
+}
+
+// By name alone: minutes.
+static void four_thousand_tokens(void **state)
+{
+    static const Shape shapes[] = {{1, 1, 4096, 64, true, 0, ONE_DOC, 0, 1, 0},
+                                   {1, 1, 4224, 64, false, 0, ONE_DOC, 0, 1, 0},
+                                   {1, 1, 4096, 128, false, 0, ONE_DOC, 0, 1, 0},
+                                   {1, 1, 4224, 128, true, 0, ONE_DOC, 0, 1, 0}};
     (void)state;
     int bad = 0;
     for (size_t i = 0; i < LT_COUNT(shapes); i++) bad += check(&shapes[i]);
@@ -496,14 +538,19 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(small_shapes_with_every_mask),
                                        cmocka_unit_test(lengths_of_flash_attention),
+                                       cmocka_unit_test(variable_lengths_of_flash_attention),
                                        cmocka_unit_test(long_sequences),
+                                       cmocka_unit_test(four_thousand_tokens),
                                        cmocka_unit_test(says_what_it_does_not_serve)};
     Err err;
     if (device_cuda_open(&gpu, 0, &err) != ERR_NONE) {
         print_message("SKIP: %s\n", err.text);
         return 77;
     }
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    else
+        cmocka_set_skip_filter("four_thousand_tokens");
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     device_cuda_close(&gpu);
     return failed;

@@ -251,6 +251,8 @@ static void quick_cases_come_out_right(void **state)
     run(NT_GELU, PINGPONG, 1, BIAS, ACT_GELU_TANH, (Shape){136, 264, 136, 2, 0});
     run(NT_GELU, SMALL, 2, BIAS, ACT_GELU_ERF, (Shape){72, 136, 328, 2, 0});
     run(NN_DGELU, SMALL, 1, 0, ACT_RELU, (Shape){136, 136, 200, 2, 0});
+    run(NT_GELU, SMALL, 1, F16 | BIAS, ACT_GELU_TANH, (Shape){136, 72, 200, 2, 0});
+    run(TN_F32, SMALL, 2, F16 | ADD, 0, (Shape){72, 136, 328, 2, 1});
 }
 
 static void the_tile_is_chosen_by_the_shape(void **state)
