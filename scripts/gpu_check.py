@@ -213,17 +213,23 @@ def rows_of(text):
             for b, op, impl, n, bad in ROW.findall(text)]
 
 
+def small_cases(program):
+    """In the simulator small shapes of all ops are enough to show that a part works: commands."""
+    return [[program, "--once", f"--most={most}", "all", impl]
+            for impl, most in (("cuda", "3e4"), ("cuda-hopper", "1e6"))]
+
+
 def part_ops(s):
     if not s.op_check:
         raise Skip("not built")
-    # In the simulator small shapes of all ops are enough to show that this part works.
-    words = ["--once", "--most=1e5"] if s.sim else []
-    code, text = s.run([s.op_check] + words, "ops.txt", 240)
-    rows, failed = rows_of(text), []
-    if code is None:
-        failed.append("out of time")
-    elif code != 0:
-        failed.append(f"exit code {code}")
+    rows, failed = [], []
+    for command in small_cases(s.op_check) if s.sim else [[s.op_check]]:
+        code, text = s.run(command, "ops.txt", 240)
+        rows += rows_of(text)
+        if code is None:
+            failed.append("out of time")
+        elif code != 0:
+            failed.append(f"exit code {code}")
     bad = [f"{r['op']} ({r['impl']}): {r['failed']} of {r['cases']}" for r in rows if r["failed"]]
     result = {"rows": rows}
     s.results["ops_rows"] = rows
@@ -341,8 +347,7 @@ def part_sanitizer(s):
         raise Skip("not built")
     ops = ["layernorm_fwd", "matmul", "attention_fwd", "attention_bwd"]
     if s.sim:
-        program = find_program(s, "op_check_race")
-        runs = [("races", [program, "--once", "--most=1e4"], 120)]
+        runs = [("races", command, 120) for command in small_cases(find_program(s, "op_check_race"))]
     else:
         tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
         if not Path(tool).exists():
@@ -358,7 +363,7 @@ def part_sanitizer(s):
         code, text = s.run(command, "sanitizer.txt", seconds)
         if "Device not supported" in text:
             raise Skip("compute-sanitizer does not support this device (sanitizer.txt)")
-        what = f"{check} {command[-1]}" if not s.sim else check
+        what = f"{check} {command[-1]}"
         errors = re.findall(r"(?:ERROR SUMMARY|RACECHECK SUMMARY): (\d+)", text)
         said[what] = "out of time, no error so far" if code is None else f"exit code {code}"
         if (code is not None and code != 0) or any(int(n) for n in errors):
