@@ -1,5 +1,6 @@
 // bpe_train.c -- learns the merges of a byte-level BPE vocabulary (Sennrich, Haddow, Birch: "Neural
-// machine translation of rare words with subword units", ACL 2016; on bytes, as GPT-2).
+// machine translation of rare words with subword units", ACL 2016; on bytes, as GPT-2), and in the
+// same way the pieces of a WordPiece vocabulary, whose symbols are characters.
 //
 // The distinct pieces of the text stand one behind the other as symbols, each piece with its count.
 // Merging the most frequent pair again and again needs, for each pair, its total count and the
@@ -246,6 +247,16 @@ static Status too_much(int64_t bytes, Err *err)
                    bytes);
 }
 
+// The symbol that begins at byte `at` of a word, and its length there.
+static int32_t symbol(const Tokenizer *vocab, const char *word, int64_t at, int64_t bytes,
+                      int64_t *len)
+{
+    *len = 1;
+    if (vocab->kind == KIND_BPE) return vocab->byte_id[(uint8_t)word[at]];
+    char name[WORDPIECE_SYMBOL];
+    return vocab_find(vocab, name, wordpiece_symbol(word, at, bytes, name, len));
+}
+
 // Writes the words out as places, and frees them.
 static Status place_words(Trainer *t, const Tokenizer *vocab, WordCount *words, Err *err)
 {
@@ -258,12 +269,13 @@ static Status place_words(Trainer *t, const Tokenizer *vocab, WordCount *words, 
         const Word *word = &words->word[w];
         const char *text = words->text.data + word->at;
         t->count[w] = word->count;
-        for (int64_t k = 0; k < word->bytes; k++) {
+        int64_t len;
+        for (int64_t k = 0; k < word->bytes && word->count > 0; k += len) {
             const int32_t i = t->place_n++;
-            t->place[i] = (Place){.id = vocab->byte_id[(uint8_t)text[k]],
+            t->place[i] = (Place){.id = symbol(vocab, text, k, word->bytes, &len),
                                   .pair = NONE,
                                   .prev = k > 0 ? i - 1 : NONE,
-                                  .next = k + 1 < word->bytes ? i + 1 : NONE,
+                                  .next = k + len < word->bytes ? i + 1 : NONE,
                                   .word = (int32_t)w};
         }
     }
@@ -322,35 +334,38 @@ static Status merge_pair(Trainer *t, int32_t best, int32_t id, Err *err)
 static Status merge_best(Trainer *t, Tokenizer *vocab, int32_t best, Buf *bytes, Err *err)
 {
     const int32_t left = t->pair[best].left, right = t->pair[best].right;
+    const bool bpe = vocab->kind == KIND_BPE;
+    const int hashes = bpe ? 0 : 2; // un + ##able: unable
     buf_clear(bytes);
     TRY(buf_append(bytes, token_bytes(vocab, left), (size_t)vocab->token[left].bytes, err));
-    TRY(buf_append(bytes, token_bytes(vocab, right), (size_t)vocab->token[right].bytes, err));
+    TRY(buf_append(bytes, token_bytes(vocab, right) + hashes,
+                   (size_t)(vocab->token[right].bytes - hashes), err));
     // Two different pairs may spell the same token: it is one token, both pairs merge to it.
     int32_t id = vocab_find(vocab, bytes->data, bytes->len);
     if (id < 0) {
         id = (int32_t)vocab->n;
         TRY(vocab_add(vocab, id, bytes->data, bytes->len, TOKEN_PLAIN, err));
     }
-    TRY(merge_add(vocab, left, right, id, (int32_t)vocab->merge_n, err));
+    if (bpe) TRY(merge_add(vocab, left, right, id, (int32_t)vocab->merge_n, err));
     return merge_pair(t, best, id, err);
 }
 
-static Status train(Trainer *t, Tokenizer *vocab, int64_t vocab_size, WordCount *words,
-                    const OnProgress *on, Err *err)
+Status bpe_learn(Tokenizer *vocab, int64_t limit, WordCount *words, const OnProgress *on,
+                 int64_t *steps, Err *err)
 {
-    TRY(trainer_start(t, vocab, words, err));
+    Trainer t = {0};
     Buf bytes = {0};
-    Status s = ERR_NONE;
-    while (vocab->n < vocab_size - 1 && s == ERR_NONE) {
-        const int32_t best = heap_best(t);
+    Status s = trainer_start(&t, vocab, words, err);
+    while (vocab->n < limit && s == ERR_NONE) {
+        const int32_t best = heap_best(&t);
         if (best == NONE) break;
-        s = merge_best(t, vocab, best, &bytes, err);
-        on_progress(on, (double)vocab->n, (double)vocab_size);
+        s = merge_best(&t, vocab, best, &bytes, err);
+        on_progress(on, (double)vocab->n, (double)limit);
     }
     buf_free(&bytes);
-    if (s != ERR_NONE) return s;
-    static const char end_token[] = "<|endoftext|>";
-    return vocab_add(vocab, vocab->n, end_token, sizeof end_token - 1, TOKEN_SPECIAL, err);
+    if (steps) *steps += t.steps;
+    trainer_free(&t);
+    return s;
 }
 
 Status bpe_check_size(int64_t vocab_size, Err *err)
@@ -366,16 +381,16 @@ Status bpe_check_size(int64_t vocab_size, Err *err)
 Status bpe_train(Tokenizer **out, PretokenPattern pattern, int64_t vocab_size, WordCount *words,
                  const OnProgress *on, int64_t *steps, Err *err)
 {
+    static const char end_token[] = "<|endoftext|>";
     Tokenizer *vocab = NULL;
-    Trainer trainer = {0};
     Status s = tokenizer_new(&vocab, KIND_BPE, pattern, err);
     for (int id = 0; id < 256 && s == ERR_NONE; id++) {
         vocab->byte_id[byte_map_order[id]] = id;
         s = vocab_add(vocab, id, &byte_map_order[id], 1, TOKEN_PLAIN, err);
     }
-    if (s == ERR_NONE) s = train(&trainer, vocab, vocab_size, words, on, err);
-    if (steps) *steps += trainer.steps;
-    trainer_free(&trainer);
+    if (s == ERR_NONE) s = bpe_learn(vocab, vocab_size - 1, words, on, steps, err);
+    if (s == ERR_NONE)
+        s = vocab_add(vocab, vocab->n, end_token, sizeof end_token - 1, TOKEN_SPECIAL, err);
     if (s == ERR_NONE) s = tokenizer_finish(vocab, err);
     if (s != ERR_NONE) {
         tokenizer_close(vocab);

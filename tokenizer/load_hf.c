@@ -5,7 +5,7 @@
 // ByteLevel, and Split by an expression pretoken.h knows, followed by ByteLevel), and lathe's
 // character level: BPE over single characters without merges and without a pre-tokeniser. Whatever
 // else a file asks for would change ids, and is refused by name. Post-processors are not run:
-// encoding adds no special tokens.
+// encoding adds no special tokens. WordPiece is read by load_wordpiece.c.
 //
 // A vocabulary entry is plain (text can become it) when it is one byte or the result of a merge, or
 // whatever it is when ignore_merges is set. In the two-file form the other entries are special
@@ -13,61 +13,14 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/file.h"
-#include "engine/base/json_text.h"
 #include "engine/base/mem.h"
-#include "tokenizer/tokenizer_impl.h"
+#include "tokenizer/hf_json.h"
 #include "tokenizer/unicode_class.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static Status json_parse(json_t **out, const Buf *text, Err *err)
-{
-    json_error_t e;
-    const Status s = json_text_parse(out, text->data ? text->data : "", text->len,
-                                     JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e, err);
-    if (s == ERR_FORMAT)
-        return err_set(err, s, "not JSON: %s, line %d column %d", e.text, e.line, e.column);
-    return s;
-}
-
-// Members that must have one value, or be absent or null.
-static bool is_off(const json_t *v)
-{
-    return !v || json_is_null(v) || json_is_false(v);
-}
-
-static bool is_empty(const json_t *v)
-{
-    return is_off(v) || (json_is_string(v) && json_string_length(v) == 0);
-}
-
-static const char *type_of(const json_t *v)
-{
-    const char *type = json_string_value(json_object_get(v, "type"));
-    return type ? type : "(no type)";
-}
-
 // Vocabulary and merges --------------------------------------------------------------------------
-
-static Status vocab_id(const json_t *v, const char *key, int32_t *id, Err *err)
-{
-    if (!json_is_integer(v))
-        return err_set(err, ERR_FORMAT, "the id of the token \"%.60s\" is not an integer", key);
-    const json_int_t n = json_integer_value(v);
-    if (n < 0 || n >= TOKEN_MAX_ID)
-        return err_set(err, ERR_FORMAT, "the id %" PRId64 " of the token \"%.60s\" is out of range",
-                       (int64_t)n, key);
-    *id = (int32_t)n;
-    return ERR_NONE;
-}
-
-static Status check_vocab(const json_t *vocab, Err *err)
-{
-    if (!json_is_object(vocab)) return err_set(err, ERR_FORMAT, "the vocabulary is not an object");
-    if (json_object_size(vocab) == 0) return err_set(err, ERR_FORMAT, "the vocabulary is empty");
-    return ERR_NONE;
-}
 
 // A key that is not in byte form: no text becomes it. It stands for its own bytes, which no other
 // key may spell.
@@ -95,7 +48,7 @@ static Status add_vocab(Tokenizer *t, json_t *vocab, Err *err)
         int32_t id = 0;
         const size_t n = strlen(key);
         buf_clear(&bytes);
-        s = vocab_id(v, key, &id, err);
+        s = hf_id(v, key, &id, err);
         if (s == ERR_NONE) s = buf_reserve(&bytes, n, err);
         if (s != ERR_NONE) break;
         const int64_t raw = byte_map_read(key, n, (uint8_t *)bytes.data);
@@ -149,7 +102,7 @@ static Status merge_name(MergeReader *r, const char *a, size_t an, const char *b
                 err, ERR_FORMAT,
                 "merge %d (\"%.*s\" \"%.*s\") names \"%.80s\", which is not in the vocabulary",
                 r->n + 1, (int)LT_MIN(an, 80), a, (int)LT_MIN(bn, 80), b, r->key.data);
-        TRY(vocab_id(v, r->key.data, &id[i], err));
+        TRY(hf_id(v, r->key.data, &id[i], err));
     }
     if (!is_sum(r->t, id[0], id[1], id[2]))
         return err_set(err, ERR_UNSUPPORTED,
@@ -227,7 +180,7 @@ static Status read_split(const json_t *v, PretokenPattern *out, Err *err)
 static Status read_step(const json_t *v, PretokenPattern *pattern, bool *split, bool *bytes,
                         Err *err)
 {
-    const char *type = type_of(v);
+    const char *type = hf_type(v);
     if (*bytes)
         return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer %s comes after ByteLevel", type);
     if (strcmp(type, "Split") == 0) {
@@ -238,7 +191,7 @@ static Status read_step(const json_t *v, PretokenPattern *pattern, bool *split, 
     if (strcmp(type, "ByteLevel") != 0)
         return err_set(err, ERR_UNSUPPORTED, "the pre-tokenizer %s is not supported", type);
     *bytes = true;
-    if (!is_off(json_object_get(v, "add_prefix_space")))
+    if (!hf_off(json_object_get(v, "add_prefix_space")))
         return err_set(err, ERR_UNSUPPORTED,
                        "the pre-tokenizer puts a space before the text "
                        "(add_prefix_space)");
@@ -253,7 +206,7 @@ static Status read_pretokenizer(const json_t *v, PretokenPattern *pattern, Err *
 {
     bool split = false, bytes = false;
     *pattern = PRETOKEN_NONE;
-    if (strcmp(type_of(v), "Sequence") == 0) {
+    if (strcmp(hf_type(v), "Sequence") == 0) {
         const json_t *list = json_object_get(v, "pretokenizers");
         size_t i;
         json_t *step;
@@ -270,63 +223,14 @@ static Status read_pretokenizer(const json_t *v, PretokenPattern *pattern, Err *
 
 // tokenizer.json ---------------------------------------------------------------------------------
 
-// An added token is there once, and has the same id in the vocabulary if that has it, too.
-static Status check_added(json_t *seen, const json_t *vocab, const json_t *content, int64_t id,
-                          Err *err)
-{
-    const char *text = json_string_value(content);
-    if (strlen(text) != json_string_length(content))
-        return err_set(err, ERR_UNSUPPORTED, "the added token %" PRId64 " holds a zero byte", id);
-    const json_t *v = json_object_get(vocab, text);
-    if (v && json_integer_value(v) != id)
-        return err_set(err, ERR_FORMAT,
-                       "the added token \"%.60s\" has the id %" PRId64 ", and %" PRId64
-                       " in the vocabulary",
-                       text, id, (int64_t)json_integer_value(v));
-    if (json_object_get(seen, text))
-        return err_set(err, ERR_FORMAT, "the added token \"%.60s\" is there twice", text);
-    if (json_object_set_new(seen, text, json_true()) != 0) return mem_err(err, 64, "added tokens");
-    return ERR_NONE;
-}
-
-static Status read_added(Tokenizer *t, const json_t *list, const json_t *vocab, json_t *seen,
-                         Err *err)
-{
-    if (!list || json_is_null(list)) return ERR_NONE;
-    if (!json_is_array(list)) return err_set(err, ERR_FORMAT, "\"added_tokens\" is not an array");
-    size_t i;
-    json_t *a;
-    json_array_foreach(list, i, a)
-    {
-        const json_t *content = json_object_get(a, "content"), *id = json_object_get(a, "id");
-        if (!json_is_string(content) || !json_is_integer(id))
-            return err_set(err, ERR_FORMAT, "added token %zu has no content or no id", i);
-        const char *text = json_string_value(content);
-        const bool special = json_is_true(json_object_get(a, "special"));
-        const uint32_t around = (is_off(json_object_get(a, "lstrip")) ? 0u : TOKEN_LSTRIP) |
-                                (is_off(json_object_get(a, "rstrip")) ? 0u : TOKEN_RSTRIP) |
-                                (is_off(json_object_get(a, "single_word")) ? 0u : TOKEN_WORD);
-        if (around && !special)
-            return err_set(err, ERR_UNSUPPORTED,
-                           "the added token \"%.60s\" depends on the text around it", text);
-        const uint32_t flags = (special ? TOKEN_SPECIAL : TOKEN_ALWAYS) | around;
-        TRY(check_added(seen, vocab, content, json_integer_value(id), err));
-        TRY(vocab_add(t, json_integer_value(id), text, json_string_length(content), flags, err));
-    }
-    return ERR_NONE;
-}
-
 static Status read_bpe(Tokenizer *t, json_t *root, json_t *model, Err *err)
 {
     MergeReader r = {.t = t, .vocab = json_object_get(model, "vocab")};
     const json_t *added = json_object_get(root, "added_tokens");
     vocab_expect(t, (int64_t)(json_object_size(r.vocab) + json_array_size(added)));
-    json_t *seen = json_object();
-    Status s = seen ? read_added(t, added, r.vocab, seen, err) : mem_err(err, 64, "added tokens");
-    json_decref(seen);
-    TRY(s);
+    TRY(hf_read_added(t, added, r.vocab, false, err));
     t->whole_first = json_is_true(json_object_get(model, "ignore_merges"));
-    s = add_vocab(t, r.vocab, err);
+    Status s = add_vocab(t, r.vocab, err);
     if (s == ERR_NONE) s = merge_array(&r, json_object_get(model, "merges"), err);
     for (int32_t id = 0; id < t->n && s == ERR_NONE && t->whole_first; id++)
         if (t->token[id].flags == TOKEN_USED) s = vocab_make_plain(t, id, err);
@@ -347,7 +251,7 @@ static Status read_char(Tokenizer *t, json_t *vocab, Err *err)
         int32_t id = 0;
         int len = 0;
         uint8_t byte;
-        TRY(vocab_id(v, key, &id, err));
+        TRY(hf_id(v, key, &id, err));
         if (char_byte_name(key, n, &byte)) {
             TRY(vocab_add(t, id, &byte, 1, TOKEN_PLAIN, err));
             continue;
@@ -370,23 +274,23 @@ static Status check_model(const json_t *root, const json_t *model, Err *err)
     static const char *const must_be_empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     if (!json_is_object(model))
         return err_set(err, ERR_FORMAT, "not a tokenizer.json: it has no \"model\"");
-    if (json_object_get(model, "type") && strcmp(type_of(model), "BPE") != 0)
-        return err_set(err, ERR_UNSUPPORTED, "the model is %s; only BPE can be read",
-                       type_of(model));
-    TRY(check_vocab(json_object_get(model, "vocab"), err));
+    if (json_object_get(model, "type") && strcmp(hf_type(model), "BPE") != 0)
+        return err_set(err, ERR_UNSUPPORTED, "the model is %s; only BPE and WordPiece can be read",
+                       hf_type(model));
+    TRY(hf_check_vocab(json_object_get(model, "vocab"), err));
     for (size_t i = 0; i < LT_COUNT(must_be_off); i++) {
         const json_t *v = json_object_get(model, must_be_off[i]);
-        if (!is_off(v) && !(json_is_number(v) && json_number_value(v) == 0))
+        if (!hf_off(v) && !(json_is_number(v) && json_number_value(v) == 0))
             return err_set(err, ERR_UNSUPPORTED, "the model sets \"%s\"", must_be_off[i]);
     }
     for (size_t i = 0; i < LT_COUNT(must_be_empty); i++)
-        if (!is_empty(json_object_get(model, must_be_empty[i])))
+        if (!hf_empty(json_object_get(model, must_be_empty[i])))
             return err_set(err, ERR_UNSUPPORTED, "the model sets \"%s\"", must_be_empty[i]);
     const json_t *normal = json_object_get(root, "normalizer");
     const json_t *steps = json_object_get(normal, "normalizers");
-    if (!is_off(normal) && !(json_is_array(steps) && json_array_size(steps) == 0))
+    if (!hf_off(normal) && !(json_is_array(steps) && json_array_size(steps) == 0))
         return err_set(err, ERR_UNSUPPORTED, "the normalizer %s would change the text",
-                       type_of(normal));
+                       hf_type(normal));
     return ERR_NONE;
 }
 
@@ -394,8 +298,9 @@ static Status read_root(Tokenizer **t, json_t *root, Err *err)
 {
     json_t *model = json_object_get(root, "model");
     const json_t *pre = json_object_get(root, "pre_tokenizer");
+    if (hf_is_wordpiece(model)) return hf_read_wordpiece(t, root, err);
     TRY(check_model(root, model, err));
-    if (is_off(pre)) {
+    if (hf_off(pre)) {
         const json_t *merges = json_object_get(model, "merges");
         if (!json_is_array(merges) || json_array_size(merges) > 0)
             return err_set(err, ERR_UNSUPPORTED,
@@ -417,7 +322,7 @@ static Status read_root(Tokenizer **t, json_t *root, Err *err)
 Status load_hf_json(Tokenizer **out, const Buf *json, Err *err)
 {
     json_t *root;
-    TRY(json_parse(&root, json, err));
+    TRY(hf_parse(&root, json, err));
     Tokenizer *t = NULL;
     Status s = read_root(&t, root, err);
     json_decref(root);
@@ -434,7 +339,7 @@ Status load_hf_json(Tokenizer **out, const Buf *json, Err *err)
 static Status read_two(Tokenizer **t, PretokenPattern pattern, json_t *vocab, const Buf *merges,
                        Err *err)
 {
-    TRY(check_vocab(vocab, err));
+    TRY(hf_check_vocab(vocab, err));
     TRY(tokenizer_new(t, KIND_BPE, pattern, err));
     MergeReader r = {.t = *t, .vocab = vocab};
     vocab_expect(*t, (int64_t)json_object_size(vocab));
@@ -463,7 +368,7 @@ Status load_gpt2_files(Tokenizer **out, const char *vocab_path, const char *merg
     Tokenizer *t = NULL;
     Status s = file_read(vocab_path, &json, err);
     if (s == ERR_NONE) s = file_read(merges_path, &merges, err);
-    if (s == ERR_NONE) s = json_parse(&vocab, &json, err);
+    if (s == ERR_NONE) s = hf_parse(&vocab, &json, err);
     if (s == ERR_NONE) s = read_two(&t, pattern, vocab, &merges, err);
     json_decref(vocab);
     buf_free(&json);

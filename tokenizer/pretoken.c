@@ -36,6 +36,21 @@ static const uint8_t byte_class[256] = {
 #undef HIGH16
 };
 
+// What stands where for WordPiece: all white space that is removed and not joined over, all
+// punctuation of ASCII.
+enum { B_WORD, B_SPACE, B_PUNCT };
+
+static const uint8_t bert_byte[256] = {
+    ['\t'] = B_SPACE,           ['\n'] = B_SPACE,
+    ['\r'] = B_SPACE,           [' '] = B_SPACE,
+#define PUNCT4(a, b, c, d) [a] = B_PUNCT, [b] = B_PUNCT, [c] = B_PUNCT, [d] = B_PUNCT
+    PUNCT4('!', '"', '#', '$'), PUNCT4('%', '&', '\'', '('),
+    PUNCT4(')', '*', '+', ','), PUNCT4('-', '.', '/', ':'),
+    PUNCT4(';', '<', '=', '>'), PUNCT4('?', '@', '[', '\\'),
+    PUNCT4(']', '^', '_', '`'), PUNCT4('{', '|', '}', '~'),
+#undef PUNCT4
+};
+
 // Class and length of the character at p < end.
 LT_INLINE int class_at(const uint8_t *p, const uint8_t *end, int *bytes)
 {
@@ -129,6 +144,14 @@ LT_INLINE const uint8_t *next_cl100k(const uint8_t *p, const uint8_t *end, int d
     return q == end || last == p ? q : last;
 }
 
+static const uint8_t *next_bert(const uint8_t *p, const uint8_t *end)
+{
+    while (p < end && bert_byte[*p] == B_SPACE) p++;
+    if (p == end || bert_byte[*p] == B_PUNCT) return LT_MIN(p + 1, end);
+    while (p < end && bert_byte[*p] == B_WORD) p++;
+    return p;
+}
+
 #define SCAN(next)                                                                                 \
     while (n < cap && p < end) {                                                                   \
         p = next;                                                                                  \
@@ -145,6 +168,10 @@ int pretoken_scan(PretokenPattern pattern, const uint8_t **at, const uint8_t *en
     case PRETOKEN_CL100K: SCAN(next_cl100k(p, end, 3, true)) break;
     case PRETOKEN_LLAMA3: SCAN(next_cl100k(p, end, 3, false)) break;
     case PRETOKEN_QWEN2: SCAN(next_cl100k(p, end, 1, false)) break;
+    case PRETOKEN_UNCASED:
+    case PRETOKEN_CASED:
+    case PRETOKEN_LOWER:
+    case PRETOKEN_BERT: SCAN(next_bert(p, end)) break;
     case PRETOKEN_NONE:
     case PRETOKEN_COUNT: SCAN(end) break;
     }
@@ -152,10 +179,11 @@ int pretoken_scan(PretokenPattern pattern, const uint8_t **at, const uint8_t *en
     return n;
 }
 
-LT_INLINE bool is_cut(const uint8_t *p)
+LT_INLINE bool is_cut(PretokenPattern pattern, const uint8_t *p)
 {
     const int before = byte_class[p[-1]];
-    return byte_class[*p] == C_SPACE && (before == C_LETTER || before == C_NUMBER);
+    return byte_class[*p] == C_SPACE && (before == C_LETTER || before == C_NUMBER) &&
+           (!pretoken_is_bert(pattern) || bert_byte[*p] == B_SPACE);
 }
 
 const uint8_t *pretoken_cut(PretokenPattern pattern, const uint8_t *begin, const uint8_t *p,
@@ -164,7 +192,7 @@ const uint8_t *pretoken_cut(PretokenPattern pattern, const uint8_t *begin, const
     if (pattern == PRETOKEN_NONE) return end;
     if (p == begin) p++;
     for (; p < end; p++)
-        if (is_cut(p)) return p;
+        if (is_cut(pattern, p)) return p;
     return end;
 }
 
@@ -172,13 +200,14 @@ const uint8_t *pretoken_last_cut(PretokenPattern pattern, const uint8_t *begin, 
 {
     if (pattern == PRETOKEN_NONE) return begin;
     for (const uint8_t *p = end - 1; p > begin; p--)
-        if (is_cut(p)) return p;
+        if (is_cut(pattern, p)) return p;
     return begin;
 }
 
 static const char *const names[PRETOKEN_COUNT] = {
     [PRETOKEN_NONE] = "none",     [PRETOKEN_GPT2] = "gpt2",   [PRETOKEN_CL100K] = "cl100k",
-    [PRETOKEN_LLAMA3] = "llama3", [PRETOKEN_QWEN2] = "qwen2",
+    [PRETOKEN_LLAMA3] = "llama3", [PRETOKEN_QWEN2] = "qwen2", [PRETOKEN_UNCASED] = "uncased",
+    [PRETOKEN_CASED] = "cased",   [PRETOKEN_LOWER] = "lower", [PRETOKEN_BERT] = "bert",
 };
 
 const char *pretoken_name(PretokenPattern pattern)
@@ -188,9 +217,11 @@ const char *pretoken_name(PretokenPattern pattern)
 
 bool pretoken_by_name(const char *name, PretokenPattern *out)
 {
-    for (int i = PRETOKEN_GPT2; i <= PRETOKEN_CL100K; i++)
-        if (strcmp(names[i], name) == 0) {
-            *out = (PretokenPattern)i;
+    static const PretokenPattern can_be_asked_for[] = {
+        PRETOKEN_GPT2, PRETOKEN_CL100K, PRETOKEN_UNCASED, PRETOKEN_CASED, PRETOKEN_LOWER};
+    for (size_t i = 0; i < LT_COUNT(can_be_asked_for); i++)
+        if (strcmp(names[can_be_asked_for[i]], name) == 0) {
+            *out = can_be_asked_for[i];
             return true;
         }
     return false;

@@ -11,6 +11,13 @@
 //   qwen2   llama3 with \p{N} for \p{N}{1,3}
 //   none    the whole text is one piece
 //
+// and for WordPiece, whose pieces bert_normal.h turns into words,
+//
+//   uncased, cased, lower, bert    [ \t\r\n]*(ASCII punctuation | all up to the next of either)
+//
+// These names say what normalisation does to the words: lower case without accents, nothing, lower
+// case with accents; `bert` is any other choice of its steps.
+//
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <stdbool.h>
@@ -24,6 +31,10 @@ typedef enum PretokenPattern {
     PRETOKEN_CL100K,
     PRETOKEN_LLAMA3,
     PRETOKEN_QWEN2,
+    PRETOKEN_UNCASED, // from here on WordPiece
+    PRETOKEN_CASED,
+    PRETOKEN_LOWER,
+    PRETOKEN_BERT,
     PRETOKEN_COUNT
 } PretokenPattern;
 
@@ -37,12 +48,15 @@ int pretoken_scan(PretokenPattern pattern, const uint8_t **at, const uint8_t *en
 const uint8_t *pretoken_cut(PretokenPattern pattern, const uint8_t *begin, const uint8_t *p,
                             const uint8_t *end);
 // The last such place in front of `end`; `begin` when there is none.
-const uint8_t *pretoken_last_cut(PretokenPattern pattern, const uint8_t *begin,
-                                 const uint8_t *end);
+const uint8_t *pretoken_last_cut(PretokenPattern pattern, const uint8_t *begin, const uint8_t *end);
 
 const char *pretoken_name(PretokenPattern pattern);
-// By name ("gpt2", "cl100k"): false when there is none such.
+// By name ("gpt2", "cl100k"; "uncased", "cased", "lower"): false when there is none such.
 bool pretoken_by_name(const char *name, PretokenPattern *out);
+LT_INLINE bool pretoken_is_bert(PretokenPattern pattern)
+{
+    return pattern >= PRETOKEN_UNCASED;
+}
 // By regular expression as it stands in a tokenizer.json: false when it is none we know.
 bool pretoken_by_regex(const char *regex, PretokenPattern *out);
 // The expression to write into a tokenizer.json; NULL for PRETOKEN_NONE. Valid in Oniguruma and

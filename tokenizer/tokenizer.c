@@ -87,7 +87,7 @@ static Status plain_add(const Tokenizer *t, PartList *l, const uint8_t *p, const
     while (p < end) {
         const uint8_t *stop = end;
         if (cut && end - p > 2 * PART_BYTES) {
-            if (t->kind == KIND_BPE) {
+            if (t->kind != KIND_CHAR) {
                 stop = pretoken_cut(t->pattern, p, p + PART_BYTES, end);
             } else { // any character boundary
                 stop = p + PART_BYTES;
@@ -134,20 +134,21 @@ static Status parts_find(const Tokenizer *t, PartList *l, const uint8_t *text, s
     return plain_add(t, l, plain, end, cut, err);
 }
 
-// *bpe: of the calling thread; made when it is needed first.
-static Status encode_part(const Encode *e, const Part *p, BpeEncoder **bpe, TokenIds *out, Err *err)
+// *pieces: of the calling thread; made when it is needed first.
+static Status encode_part(const Encode *e, const Part *p, PieceEncoder **pieces, TokenIds *out,
+                          Err *err)
 {
     if (p->id >= 0) return token_ids_push(out, p->id, err);
     if (e->t->kind == KIND_CHAR)
         return char_encode(e->t, p->text, p->bytes, (size_t)(p->text - e->text), out, err);
-    if (!*bpe) TRY(bpe_encoder_open(bpe, e->t, e->share, err));
-    return bpe_encode(*bpe, p->text, p->bytes, out, err);
+    if (!*pieces) TRY(piece_encoder_open(pieces, e->t, e->share, err));
+    return piece_encode(*pieces, p->text, p->bytes, out, err);
 }
 
 static void *encode_worker(void *arg)
 {
     Encode *const e = arg;
-    BpeEncoder *bpe = NULL;
+    PieceEncoder *pieces = NULL;
     Err err;
     for (;;) {
         mutex_lock(&e->lock);
@@ -156,7 +157,7 @@ static void *encode_worker(void *arg)
         if (i >= e->parts.n) break;
         Part *const p = &e->parts.part[i];
         err_clear(&err);
-        if (encode_part(e, p, &bpe, &p->ids, &err) == ERR_NONE) continue;
+        if (encode_part(e, p, &pieces, &p->ids, &err) == ERR_NONE) continue;
         // Parts are taken in order, so every part before the smallest one that failed was done.
         mutex_lock(&e->lock);
         if (e->failed < 0 || i < e->failed) {
@@ -165,7 +166,7 @@ static void *encode_worker(void *arg)
         }
         mutex_unlock(&e->lock);
     }
-    bpe_encoder_close(bpe);
+    piece_encoder_close(pieces);
     return NULL;
 }
 
@@ -219,7 +220,7 @@ size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t bytes, size_t 
     const uint8_t *const begin = (const uint8_t *)text, *const end = begin + bytes;
     const uint8_t *p = begin + LT_MIN(at, bytes);
     for (; p < end; p++) {
-        if (t->kind == KIND_BPE) p = pretoken_cut(t->pattern, begin, p, end);
+        if (t->kind != KIND_CHAR) p = pretoken_cut(t->pattern, begin, p, end);
         const bool inside = t->kind == KIND_CHAR && p < end && (*p & 0xC0) == 0x80;
         if (!inside && !match_across(t, begin, p, end, wanted(allow_special))) break;
     }
@@ -240,7 +241,8 @@ Status tokenizer_encode_range(const Tokenizer *t, const char *text, size_t from,
     if (allow_special && t->strips) {
         const Status wrong =
             err_set(err, ERR_UNSUPPORTED,
-                    "a special token of this tokenizer takes the white space around it with it");
+                    "a special token of this tokenizer takes the white space around it with it, or "
+                    "is looked for in normalised text");
         err_hint(err, "encode without special tokens");
         return wrong;
     }
@@ -256,10 +258,10 @@ Status tokenizer_encode_range(const Tokenizer *t, const char *text, size_t from,
         s = encode_threads(&e, (int)LT_MIN(threads, e.parts.n), out, err);
         mutex_destroy(&e.lock);
     } else {
-        BpeEncoder *bpe = NULL;
+        PieceEncoder *pieces = NULL;
         for (int64_t i = 0; i < e.parts.n && s == ERR_NONE; i++)
-            s = encode_part(&e, &e.parts.part[i], &bpe, out, err);
-        bpe_encoder_close(bpe);
+            s = encode_part(&e, &e.parts.part[i], &pieces, out, err);
+        piece_encoder_close(pieces);
     }
     for (int64_t i = 0; i < e.parts.n; i++) token_ids_free(&e.parts.part[i].ids);
     mem_free(e.parts.part);
@@ -279,14 +281,19 @@ static Status check_id(const Tokenizer *t, int32_t id, Err *err)
 Status tokenizer_decode(const Tokenizer *t, const int32_t *id, int64_t n, Buf *out, Err *err)
 {
     size_t bytes = 0;
+    Buf text = {0};
+    Status s = ERR_NONE;
     for (int64_t i = 0; i < n; i++) {
         TRY_CTX(check_id(t, id[i], err), err, "decoding id number %lld", (long long)i);
         bytes += (size_t)t->token[id[i]].bytes;
     }
     TRY(buf_reserve(out, bytes, err));
-    for (int64_t i = 0; i < n; i++)
-        TRY(buf_append(out, token_bytes(t, id[i]), (size_t)t->token[id[i]].bytes, err));
-    return ERR_NONE;
+    for (int64_t i = 0; i < n && s == ERR_NONE; i++)
+        s = t->kind == KIND_WORDPIECE
+                ? wordpiece_decode(t, id[i], i == 0, &text, out, err)
+                : buf_append(out, token_bytes(t, id[i]), (size_t)t->token[id[i]].bytes, err);
+    buf_free(&text);
+    return s;
 }
 
 // Could the bytes from p to end be the beginning of a valid sequence that more bytes complete?
@@ -311,6 +318,11 @@ static bool utf8_unfinished(const uint8_t *p, const uint8_t *end)
 Status tokenizer_decode_stream(const Tokenizer *t, int32_t id, Buf *pending, Buf *out, Err *err)
 {
     TRY(check_id(t, id, err));
+    if (t->kind == KIND_WORDPIECE) { // its tokens are whole characters
+        const Status s = wordpiece_decode(t, id, false, pending, out, err);
+        buf_clear(pending);
+        return s;
+    }
     TRY(buf_append(pending, token_bytes(t, id), (size_t)t->token[id].bytes, err));
     const uint8_t *p = (const uint8_t *)pending->data, *const end = p + pending->len;
     while (p < end && !utf8_unfinished(p, end)) {
@@ -338,7 +350,43 @@ int32_t tokenizer_end_token(const Tokenizer *t)
 }
 const char *tokenizer_kind(const Tokenizer *t)
 {
-    return t->kind == KIND_BPE ? "bpe" : "char";
+    static const char *const names[] = {
+        [KIND_BPE] = "bpe", [KIND_CHAR] = "char", [KIND_WORDPIECE] = "wordpiece"};
+    return names[t->kind];
+}
+const char *tokenizer_pattern(const Tokenizer *t)
+{
+    return pretoken_name(t->pattern);
+}
+
+int32_t tokenizer_special(const Tokenizer *t, const char *text)
+{
+    const size_t n = strlen(text);
+    for (int64_t id = 0; id < t->n; id++)
+        if ((t->token[id].flags & TOKEN_SPECIAL) && (size_t)t->token[id].bytes == n &&
+            memcmp(token_bytes(t, (int32_t)id), text, n) == 0)
+            return (int32_t)id;
+    return -1;
+}
+
+void tokenizer_around(const Tokenizer *t, int32_t *before, int32_t *after)
+{
+    *before = t->kind == KIND_WORDPIECE ? t->word.before : -1;
+    *after = t->kind == KIND_WORDPIECE ? t->word.after : -1;
+}
+
+bool tokenizer_goes_on(const Tokenizer *t, int32_t id)
+{
+    return t->kind == KIND_WORDPIECE && id >= 0 && id < t->n && wordpiece_goes_on(t, id);
+}
+
+size_t tokenizer_text_bytes(const Tokenizer *t, int32_t id)
+{
+    if (id < 0 || id >= t->n || !t->token[id].flags) return 0;
+    const size_t n = (size_t)t->token[id].bytes;
+    if (t->kind != KIND_WORDPIECE) return n;
+    if (t->token[id].flags & TOKEN_MATCH) return id == t->word.unknown ? 2 : 0;
+    return wordpiece_goes_on(t, id) ? n - 2 : n + 1;
 }
 
 const char *tokenizer_token(const Tokenizer *t, int32_t id, size_t *bytes)
@@ -371,6 +419,11 @@ uint64_t tokenizer_fingerprint(const Tokenizer *t)
     // In a regular vocabulary the order of the results decides: whether pairs are listed once for
     // each result (merges.txt) or follow from ranks (tiktoken) makes no difference to any text.
     if (!t->regular && t->kind == KIND_BPE) mix(&h, 1 + (uint64_t)t->whole_first);
+    if (t->kind == KIND_WORDPIECE) {
+        mix(&h, t->word.steps);
+        mix(&h, (uint64_t)t->word.max_chars);
+        mix(&h, (uint64_t)t->word.unknown);
+    }
     int32_t last = -1;
     for (int64_t i = 0; i < t->merge_n; i++) {
         const Merge *m = &t->merge[i];

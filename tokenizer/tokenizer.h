@@ -1,15 +1,18 @@
 // tokenizer.h -- bytes in, token ids out, and back.
 //
-// One Tokenizer serves byte-level BPE (GPT-2, cl100k, our own) and character level; WordPiece joins
-// it later. It knows nothing of models or data. Immutable after loading: any number of threads may
+// One Tokenizer serves byte-level BPE (GPT-2, cl100k, our own), character level and WordPiece
+// (BERT). It knows nothing of models or data. Immutable after loading: any number of threads may
 // encode with one Tokenizer at once.
 //
 // Sources a path may name (tokenizer_load):
 //   a folder with tokenizer.json, or vocab.json / encoder.json + merges.txt / vocab.bpe
-//   a tokenizer.json (Hugging Face, byte-level BPE; or lathe's character level)
+//   a folder with vocab.txt (WordPiece), or a vocab.txt; with a tokenizer_config.json beside it
+//   a tokenizer.json (Hugging Face, byte-level BPE or WordPiece; or lathe's character level)
 //   a tiktoken rank file (*.tiktoken); its pattern is chosen by its number of ranks or by `pattern`
 //
-// Decoding returns exactly the bytes that were encoded, valid UTF-8 or not.
+// Decoding returns exactly the bytes that were encoded, valid UTF-8 or not; except with WordPiece,
+// which keeps neither white space nor, in most vocabularies, capitals and accents: it decodes to
+// readable text.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -29,14 +32,17 @@ typedef struct TokenIds { // a growable list; zero-initialise
 } TokenIds;
 
 typedef struct TokenizerTrain {
-    const char *type;   // "bpe", "char" (later: "wordpiece")
-    int64_t vocab_size; // bpe: ids in all, the end token included; char: ignored
+    const char *type;   // "bpe", "wordpiece", "char"
+    int64_t vocab_size; // ids in all, special tokens included; char: ignored
     int threads;
-    const char *pattern; // bpe: "gpt2" (also when NULL) or "cl100k"
+    // bpe: "gpt2" (also when NULL) or "cl100k"; wordpiece: "uncased" (also when NULL: lower case,
+    // no accents), "cased" or "lower" (accents stay)
+    const char *pattern;
 } TokenizerTrain;
 
 LT_C_BEGIN
-// pattern: NULL (choose), "gpt2" or "cl100k".
+// pattern: what a file that does not say it has. NULL (choose); "gpt2", "cl100k"; "uncased",
+// "cased", "lower". Of a file that says it: must be the same.
 LT_MUST_CHECK Status tokenizer_load(Tokenizer **out, const char *path, const char *pattern,
                                     Err *err);
 // From text in memory. Same merges on every machine and for every number of threads: the most
@@ -55,7 +61,8 @@ LT_MUST_CHECK Status tokenizer_trainer_finish(TokenizerTrainer *r, const OnProgr
                                               Tokenizer **out, Err *err);
 void tokenizer_trainer_close(TokenizerTrainer *r); // NULL is fine
 // dir/tokenizer.json and tokenizer_config.json (Hugging Face layout) and, for BPE with GPT-2's
-// pattern, dir/vocab.json + dir/merges.txt. A save that fails leaves none of these files.
+// pattern, dir/vocab.json + dir/merges.txt; for WordPiece dir/vocab.txt. A save that fails leaves
+// none of these files.
 LT_MUST_CHECK Status tokenizer_save(const Tokenizer *t, const char *dir, Err *err);
 void tokenizer_close(Tokenizer *t); // NULL is fine
 
@@ -76,15 +83,26 @@ size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t bytes, size_t 
 LT_MUST_CHECK Status tokenizer_decode(const Tokenizer *t, const int32_t *id, int64_t n, Buf *out,
                                       Err *err);
 // Streaming decode for terminals: `pending` keeps an incomplete UTF-8 sequence between calls; only
-// complete sequences reach `out` (an impossible byte is passed through at once).
+// complete sequences reach `out` (an impossible byte is passed through at once). WordPiece: as
+// behind other text, so a word begins with its space.
 LT_MUST_CHECK Status tokenizer_decode_stream(const Tokenizer *t, int32_t id, Buf *pending, Buf *out,
                                              Err *err);
 
-int64_t tokenizer_vocab_size(const Tokenizer *t); // ids are below this
-int32_t tokenizer_end_token(const Tokenizer *t);  // <|endoftext|>, or -1
-const char *tokenizer_kind(const Tokenizer *t);   // "bpe", "char"
-// Bytes of one token; NULL when the id is not used.
+int64_t tokenizer_vocab_size(const Tokenizer *t);  // ids are below this
+int32_t tokenizer_end_token(const Tokenizer *t);   // <|endoftext|>, WordPiece: [SEP]; or -1
+const char *tokenizer_kind(const Tokenizer *t);    // "bpe", "char", "wordpiece"
+const char *tokenizer_pattern(const Tokenizer *t); // "gpt2", ..., "uncased", ...; "none"
+// The special token with this text ("[MASK]"), or -1.
+int32_t tokenizer_special(const Tokenizer *t, const char *text);
+// What the tokenizer would put around a text when asked to ([CLS], [SEP]), or -1 each. Encoding
+// never adds them.
+void tokenizer_around(const Tokenizer *t, int32_t *before, int32_t *after);
+// Does the token go on with the word of the token before it ("##...")? WordPiece only.
+bool tokenizer_goes_on(const Tokenizer *t, int32_t id);
+// Bytes of one token (WordPiece: with its "##"); NULL when the id is not used.
 const char *tokenizer_token(const Tokenizer *t, int32_t id, size_t *bytes);
+// How many bytes of text it stands for; of WordPiece about, a word with the space in front of it.
+size_t tokenizer_text_bytes(const Tokenizer *t, int32_t id);
 // A fingerprint of everything that decides ids (vocabulary, merges, pattern, special tokens): the
 // same for every file format the same tokenizer can be written in.
 uint64_t tokenizer_fingerprint(const Tokenizer *t);

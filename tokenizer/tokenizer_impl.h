@@ -17,13 +17,14 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "tokenizer/bert_normal.h"
 #include "tokenizer/piece_key.h"
 #include "tokenizer/pretoken.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/unicode_class.h"
 #include "tokenizer/word_count.h"
 
-typedef enum TokenizerKind { KIND_BPE, KIND_CHAR } TokenizerKind;
+typedef enum TokenizerKind { KIND_BPE, KIND_CHAR, KIND_WORDPIECE } TokenizerKind;
 
 enum {
     TOKEN_USED = 1,    // the id exists
@@ -35,7 +36,8 @@ enum {
     TOKEN_LSTRIP = 16,
     TOKEN_RSTRIP = 32,
     TOKEN_WORD = 64,
-    TOKEN_AROUND = TOKEN_LSTRIP | TOKEN_RSTRIP | TOKEN_WORD,
+    TOKEN_NORMAL = 128, // the same: is looked for in the normalised text
+    TOKEN_AROUND = TOKEN_LSTRIP | TOKEN_RSTRIP | TOKEN_WORD | TOKEN_NORMAL,
     TOKEN_MATCH = TOKEN_SPECIAL | TOKEN_ALWAYS
 };
 
@@ -69,6 +71,15 @@ typedef struct PieceSlot {
     int32_t id;
 } PieceSlot;
 
+typedef struct WordRules { // WordPiece
+    uint32_t steps;        // of bert_normalize
+    int32_t max_chars;     // a longer word is unknown
+    int32_t longest;       // bytes in the longest plain token
+    int32_t unknown;       // [UNK]
+    int32_t before, after; // [CLS] and [SEP]: what may stand around a text; or -1
+    bool clean_up;         // decoding takes spaces in front of marks away
+} WordRules;
+
 #define FIND_FREE   UINT64_MAX
 #define MERGE_FREE  UINT64_MAX
 #define NO_PRIORITY INT32_MAX
@@ -93,13 +104,14 @@ struct Tokenizer {
     uint64_t *maybe; // a bit for each hash value of a pair that merges: most look-ups end here
     uint64_t maybe_mask;
     BytePair *byte_pair; // [256 * 256] the merge of two bytes, or NO_PRIORITY
-    PieceSlot *piece;    // open addressing; NULL unless whole_first or regular
+    PieceSlot *piece;    // open addressing; NULL unless whole_first, regular or WordPiece
     uint64_t piece_slots_mask;
     int32_t byte_id[256];
     int32_t *match; // ids with TOKEN_MATCH, longest first
     int64_t match_n;
     bool match_first[256]; // first bytes of those
     int32_t end_token;
+    WordRules word;
 };
 
 LT_INLINE const char *token_bytes(const Tokenizer *t, int32_t id)
@@ -171,22 +183,47 @@ void bpe_scratch_free(BpeScratch *s);
 LT_MUST_CHECK Status bpe_merge(const Tokenizer *t, const uint8_t *bytes, int64_t n, BpeScratch *s,
                                TokenIds *out, Err *err);
 
-// bpe_encode.c, char_level.c: append the ids of plain text that is cut off from its surroundings.
-typedef struct BpeEncoder BpeEncoder; // what one thread remembers from text to text
+// wordpiece.c: the ids of one piece. words: scratch memory.
+LT_MUST_CHECK Status wordpiece_encode(const Tokenizer *t, const uint8_t *piece, int64_t n,
+                                      Buf *words, TokenIds *out, Err *err);
+// Appends what one id adds to a text. text: scratch memory.
+LT_MUST_CHECK Status wordpiece_decode(const Tokenizer *t, int32_t id, bool first, Buf *text,
+                                      Buf *out, Err *err);
+// Is the token written "##..."?
+LT_INLINE bool wordpiece_goes_on(const Tokenizer *t, int32_t id)
+{
+    return t->token[id].bytes >= 2 && memcmp(token_bytes(t, id), "##", 2) == 0;
+}
+// By the names that BERT gives them: [UNK], [CLS], [SEP].
+void wordpiece_name_tokens(Tokenizer *t);
+
+// piece_encode.c, char_level.c: append the ids of plain text that is cut off from its surroundings.
+typedef struct PieceEncoder PieceEncoder; // what one thread remembers from text to text
 // bytes: about how many will be encoded.
-LT_MUST_CHECK Status bpe_encoder_open(BpeEncoder **out, const Tokenizer *t, size_t bytes, Err *err);
-void bpe_encoder_close(BpeEncoder *e); // NULL is fine
-LT_MUST_CHECK Status bpe_encode(BpeEncoder *e, const uint8_t *text, size_t bytes, TokenIds *out,
-                                Err *err);
+LT_MUST_CHECK Status piece_encoder_open(PieceEncoder **out, const Tokenizer *t, size_t bytes,
+                                        Err *err);
+void piece_encoder_close(PieceEncoder *e); // NULL is fine
+LT_MUST_CHECK Status piece_encode(PieceEncoder *e, const uint8_t *text, size_t bytes, TokenIds *out,
+                                  Err *err);
 LT_MUST_CHECK Status char_encode(const Tokenizer *t, const uint8_t *text, size_t bytes,
                                  size_t offset, TokenIds *out, Err *err);
 
 // Trainers.
+// Merges the most frequent pair of tokens again and again, until there are `limit` ids or no pair
+// occurs twice. Uses up the texts in `words`; a word of count 0 is left out. on: ids; steps: places
+// looked at in merges are added to it; both may be NULL.
+LT_MUST_CHECK Status bpe_learn(Tokenizer *vocab, int64_t limit, WordCount *words,
+                               const OnProgress *on, int64_t *steps, Err *err);
 LT_MUST_CHECK Status bpe_check_size(int64_t vocab_size, Err *err);
-// Uses up the texts in `words`. on: ids; steps: places looked at in merges are added to it; both
-// may be NULL.
+LT_MUST_CHECK Status wordpiece_check_size(int64_t vocab_size, Err *err);
 LT_MUST_CHECK Status bpe_train(Tokenizer **out, PretokenPattern pattern, int64_t vocab_size,
                                WordCount *words, const OnProgress *on, int64_t *steps, Err *err);
+enum { WORDPIECE_SYMBOL = 6 }; // bytes in the longest name of a character
+// The name of the character at byte `at` of a word: "##x" when it is not the first. Returns the
+// length of the name; *len: of the character.
+size_t wordpiece_symbol(const char *word, int64_t at, int64_t bytes, char *name, int64_t *len);
+LT_MUST_CHECK Status wordpiece_train(Tokenizer **out, PretokenPattern pattern, int64_t vocab_size,
+                                     WordCount *words, const OnProgress *on, Err *err);
 typedef struct CharSet {
     bool seen[UTF8_INVALID + 256];
 } CharSet;
@@ -201,6 +238,9 @@ LT_MUST_CHECK Status load_gpt2_files(Tokenizer **out, const char *vocab_path,
                                      const char *merges_path, PretokenPattern pattern, Err *err);
 LT_MUST_CHECK Status load_ranks(Tokenizer **out, const Buf *text, PretokenPattern pattern,
                                 Err *err);
+// vocab.txt. PRETOKEN_NONE: as the tokenizer_config.json beside it says, else uncased.
+LT_MUST_CHECK Status load_vocab_txt(Tokenizer **out, const char *path, const Buf *text,
+                                    PretokenPattern pattern, Err *err);
 
 // byte_map.c: GPT-2's way to write any byte as a visible character.
 extern const uint8_t byte_map_order[256]; // ids 0..255 of a trained vocabulary -> byte

@@ -46,26 +46,42 @@ typedef struct Counter { // one thread
     Thread thread;
 } Counter;
 
+static Status check_how(const TokenizerTrain *how, TokenizerKind *kind, PretokenPattern *pattern,
+                        Err *err)
+{
+    const bool word = strcmp(how->type, "wordpiece") == 0, bpe = strcmp(how->type, "bpe") == 0;
+    *kind = word ? KIND_WORDPIECE : bpe ? KIND_BPE : KIND_CHAR;
+    *pattern = word ? PRETOKEN_UNCASED : PRETOKEN_GPT2;
+    if (!word && !bpe && strcmp(how->type, "char") != 0)
+        return err_set(err, ERR_USAGE, "no tokenizer of type \"%s\" can be trained", how->type);
+    if (!word && !bpe) return ERR_NONE;
+    if (how->pattern && *how->pattern) {
+        if (!pretoken_by_name(how->pattern, pattern))
+            return err_set(err, ERR_USAGE, "no pattern is called \"%s\"", how->pattern);
+        if (pretoken_is_bert(*pattern) != word)
+            return err_set(err, ERR_USAGE, "the pattern \"%s\" is not one for %s: %s", how->pattern,
+                           how->type,
+                           word ? "uncased, cased and lower are" : "gpt2 and cl100k are");
+    }
+    return word ? wordpiece_check_size(how->vocab_size, err) : bpe_check_size(how->vocab_size, err);
+}
+
 Status tokenizer_trainer_open(TokenizerTrainer **out, const TokenizerTrain *how, Err *err)
 {
     *out = NULL;
-    const bool bpe = strcmp(how->type, "bpe") == 0;
-    if (!bpe && strcmp(how->type, "char") != 0)
-        return err_set(err, ERR_USAGE, "no tokenizer of type \"%s\" can be trained", how->type);
-    PretokenPattern pattern = PRETOKEN_GPT2;
-    if (bpe && how->pattern && *how->pattern && !pretoken_by_name(how->pattern, &pattern))
-        return err_set(err, ERR_USAGE, "no pattern is called \"%s\"", how->pattern);
-    if (bpe) TRY(bpe_check_size(how->vocab_size, err));
+    TokenizerKind kind;
+    PretokenPattern pattern;
+    TRY(check_how(how, &kind, &pattern, err));
     TokenizerTrainer *r = mem_calloc(1, sizeof *r);
     if (!r) return mem_err(err, sizeof *r, "a tokenizer");
-    r->kind = bpe ? KIND_BPE : KIND_CHAR;
+    r->kind = kind;
     r->pattern = pattern;
     r->vocab_size = how->vocab_size;
     r->threads = LT_MIN(LT_MAX(how->threads, 1), (int)THREADS_MAX);
     r->limit = BATCH_BYTES;
     r->words = mem_calloc((size_t)r->threads, sizeof *r->words);
-    r->chars = bpe ? NULL : mem_calloc(1, sizeof *r->chars);
-    if (!r->words || (!bpe && !r->chars)) {
+    r->chars = kind == KIND_CHAR ? mem_calloc(1, sizeof *r->chars) : NULL;
+    if (!r->words || (kind == KIND_CHAR && !r->chars)) {
         tokenizer_trainer_close(r);
         return mem_err(err, sizeof *r->chars, "a tokenizer");
     }
@@ -173,10 +189,10 @@ static Status count_batch(TokenizerTrainer *r, Err *err)
     const uint8_t *const text = (const uint8_t *)r->text.data, *const end = text + r->text.len;
     const uint8_t *const open = text + (r->ends ? r->end[r->ends - 1] : 0);
     const uint8_t *cut =
-        r->kind == KIND_BPE ? pretoken_last_cut(r->pattern, open, end) : char_last_cut(open, end);
+        r->kind == KIND_CHAR ? char_last_cut(open, end) : pretoken_last_cut(r->pattern, open, end);
     const size_t done = (size_t)(cut - text);
     TRY(end_here(r, done, err));
-    if (r->kind == KIND_BPE)
+    if (r->kind != KIND_CHAR)
         TRY(count_words(r, err));
     else
         for (int64_t k = 0; k < r->ends; k++) {
@@ -220,6 +236,8 @@ Status tokenizer_trainer_finish(TokenizerTrainer *r, const OnProgress *on, Token
         TRY(word_count_join(&r->words[0], &r->words[i], err));
         word_count_free(&r->words[i]);
     }
+    if (r->kind == KIND_WORDPIECE)
+        return wordpiece_train(out, r->pattern, r->vocab_size, &r->words[0], on, err);
     return bpe_train(out, r->pattern, r->vocab_size, &r->words[0], on, NULL, err);
 }
 

@@ -17,6 +17,7 @@ Status tokenizer_new(Tokenizer **out, TokenizerKind kind, PretokenPattern patter
     t->pattern = pattern;
     t->end_token = -1;
     t->id_limit = TOKEN_MAX_ID;
+    t->word = (WordRules){.unknown = -1, .before = -1, .after = -1};
     *out = t;
     return ERR_NONE;
 }
@@ -299,6 +300,13 @@ Status tokenizer_finish(Tokenizer *t, Err *err)
             return err_set(err, ERR_FORMAT,
                            "the vocabulary has a hole: no token has the id %" PRId64, id);
     TRY(match_index(t, err));
+    if (t->kind == KIND_WORDPIECE) {
+        for (int64_t id = 0; id < t->n; id++)
+            if (t->token[id].flags & TOKEN_PLAIN)
+                t->word.longest = LT_MAX(t->word.longest, t->token[id].bytes);
+        if (t->end_token < 0) t->end_token = t->word.after;
+        return piece_index(t, err);
+    }
     for (int b = 0; b < 256; b++) {
         const uint8_t byte = (uint8_t)b;
         t->byte_id[b] = vocab_find(t, &byte, 1);

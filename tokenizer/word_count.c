@@ -1,6 +1,6 @@
 // word_count.c -- see word_count.h.
 //
-// In two passes over each batch of pieces, as in bpe_encode.c: the first hashes and asks for the
+// In two passes over each batch of pieces, as in piece_encode.c: the first hashes and asks for the
 // memory that the second looks at.
 //
 // SPDX-License-Identifier: MIT
@@ -97,6 +97,12 @@ Status word_count_pieces(WordCount *w, PretokenPattern pattern, const uint8_t *t
         }
     }
     return ERR_NONE;
+}
+
+Status word_count_add(WordCount *w, const char *text, int64_t bytes, int64_t count, Err *err)
+{
+    const uint8_t *p = (const uint8_t *)text;
+    return add(w, p, bytes, hash_piece(p, bytes, bytes), count, err);
 }
 
 Status word_count_join(WordCount *w, const WordCount *from, Err *err)

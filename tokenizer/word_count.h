@@ -26,6 +26,9 @@ LT_C_BEGIN
 // Adds the pieces from text to end, which is a place where a piece ends.
 LT_MUST_CHECK Status word_count_pieces(WordCount *w, PretokenPattern pattern, const uint8_t *text,
                                        const uint8_t *end, Err *err);
+// Adds one word `count` times.
+LT_MUST_CHECK Status word_count_add(WordCount *w, const char *text, int64_t bytes, int64_t count,
+                                    Err *err);
 // Adds all of `from`.
 LT_MUST_CHECK Status word_count_join(WordCount *w, const WordCount *from, Err *err);
 void word_count_free(WordCount *w); // of a zeroed one too

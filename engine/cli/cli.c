@@ -24,7 +24,8 @@ typedef struct Command {
 
 static const Command commands[] = {
     {"tokenizer", C_TOKENIZER, true, "train a tokenizer; text to token ids and back",
-     "  lathe tokenizer train  --input=FILE|DIR --type=bpe|char --vocab_size=4096 --out=DIR\n"
+     "  lathe tokenizer train  --input=FILE|DIR --type=bpe|wordpiece|char --vocab_size=4096 "
+     "--out=DIR\n"
      "  lathe tokenizer encode --tokenizer=DIR|FILE [FILE ...]\n"
      "  lathe tokenizer decode --tokenizer=DIR|FILE [FILE ...]\n"},
     {"data", C_DATA, false, "text to token shards",

@@ -24,7 +24,7 @@ static bool ends_with(const char *s, const char *end)
 
 static bool has_tokenizer(const char *dir)
 {
-    const char *const names[] = {"tokenizer.json", "vocab.json", "encoder.json"};
+    const char *const names[] = {"tokenizer.json", "vocab.json", "encoder.json", "vocab.txt"};
     for (size_t i = 0; i < LT_COUNT(names); i++)
         if (has(dir, names[i])) return true;
     return false;
@@ -69,7 +69,7 @@ static Status inspect_file(const char *path, Buf *out, Err *err)
 {
     if (ends_with(path, ".safetensors")) return inspect_safetensors(path, out, err);
     if (inspect_is_shard(path)) return inspect_shard(path, out, err);
-    if (ends_with(path, ".json") || ends_with(path, ".tiktoken"))
+    if (ends_with(path, ".json") || ends_with(path, ".tiktoken") || ends_with(path, "vocab.txt"))
         return inspect_tokenizer(path, out, err);
     if (ends_with(path, ".bin")) return inspect_corpus(path, out, err);
     return err_set(err, ERR_USAGE, "%s: not a safetensors file, token shard or tokenizer", path);

@@ -1,8 +1,10 @@
 // cmd_tokenizer.c -- lathe tokenizer train | encode | decode.
 //
-//   train   --input=FILE|DIR|- --type=bpe|char --vocab_size=N --out=DIR [--pattern=gpt2|cl100k]
-//   encode  --tokenizer=DIR|FILE [--allow_special] [FILE ...]   ids in decimal, one line a file
-//   decode  --tokenizer=DIR|FILE [FILE ...]                     the inverse: exact bytes
+//   train   --input=FILE|DIR|- --type=bpe|wordpiece|char --vocab_size=N --out=DIR [--pattern=...]
+//   encode  --tokenizer=DIR|FILE [--allow_special] [--add_special] [FILE ...]
+//           ids in decimal, one line a file
+//   decode  --tokenizer=DIR|FILE [FILE ...]
+//           the inverse: exact bytes; of WordPiece, readable text
 //
 // encode and decode read standard input when no file is named (or "-"); they write to standard
 // output.
@@ -79,7 +81,7 @@ static Status refuse_existing(const char *dir, Err *err)
 
 static Status train(const Options *o, Err *err)
 {
-    const bool bpe = strcmp(o->type, "bpe") == 0;
+    const bool merges = strcmp(o->type, "char") != 0;
     if (o->n_args > 1)
         return err_set(err, ERR_USAGE, "\"%s\" is not expected: the text is named by --input",
                        o->args[1]);
@@ -106,7 +108,7 @@ static Status train(const Options *o, Err *err)
     if (s == ERR_NONE) s = tokenizer_save(t, o->out, err);
     if (s == ERR_NONE) {
         const int64_t got = tokenizer_vocab_size(t);
-        if (bpe && got < vocab_size)
+        if (merges && got < vocab_size)
             log_warn("the text has no more pairs that occur twice: %" PRId64 " ids, not %" PRId64,
                      got, vocab_size);
         log_note("%s: %s tokenizer, %" PRId64 " ids, from %" PRIu64 " bytes of text", o->out,
@@ -133,23 +135,45 @@ static Status write_ids(const TokenIds *ids, bool first, Buf *line, Err *err)
     return write_out(line, err);
 }
 
+// --add_special: the ids to put around a text; -1: none.
+static Status ids_around(const Tokenizer *t, const Options *o, int32_t *before, int32_t *after,
+                         Err *err)
+{
+    *before = *after = -1;
+    if (!o->add_special) return ERR_NONE;
+    tokenizer_around(t, before, after);
+    if (*before >= 0 || *after >= 0) return ERR_NONE;
+    const Status s =
+        err_set(err, ERR_USAGE, "this %s tokenizer puts no special tokens around a text",
+                tokenizer_kind(t));
+    err_hint(err, "encode without --add_special");
+    return s;
+}
+
 static Status encode_one(const Tokenizer *t, const Options *o, const char *path, Err *err)
 {
+    int32_t before, after;
+    TRY(ids_around(t, o, &before, &after, err));
     Buf text = {0}, line = {0};
     TokenIds ids = {0};
     Progress p;
     progress_begin(&p, "encoding", NULL, o->progress_after);
     Status s = read_input(path, &text, err);
+    bool first = true; // no id was written yet
+    if (s == ERR_NONE && before >= 0) s = token_ids_push(&ids, before, err);
     for (size_t at = 0; s == ERR_NONE && at < text.len;) {
         const size_t to = tokenizer_cut(t, text.data, text.len, at + RANGE, o->allow_special);
-        ids.n = 0;
         s = tokenizer_encode_range(t, text.data, at, to, o->allow_special, cli_threads(o), &ids,
                                    err);
-        if (s == ERR_NONE) s = write_ids(&ids, at == 0, &line, err);
+        if (s == ERR_NONE) s = write_ids(&ids, first, &line, err);
+        first = first && ids.n == 0;
+        ids.n = 0;
         at = to;
         progress_at(&p, (double)at, (double)text.len);
     }
     progress_end(&p);
+    if (s == ERR_NONE && after >= 0) s = token_ids_push(&ids, after, err);
+    if (s == ERR_NONE) s = write_ids(&ids, first, &line, err);
     buf_clear(&line);
     if (s == ERR_NONE) s = buf_append(&line, "\n", 1, err);
     if (s == ERR_NONE) s = write_out(&line, err);

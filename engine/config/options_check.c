@@ -143,9 +143,10 @@ static Status tokenizer_rules(Rules *r)
     static const struct {
         OptionId id;
         const char *used_by;
-    } uses[] = {{OPT_input, "train"},         {OPT_out, "train"},
-                {OPT_type, "train"},          {OPT_vocab_size, "train"},
-                {OPT_allow_special, "encode"}, {OPT_tokenizer, "encode decode"}};
+    } uses[] = {{OPT_input, "train"},          {OPT_out, "train"},
+                {OPT_type, "train"},           {OPT_vocab_size, "train"},
+                {OPT_allow_special, "encode"}, {OPT_add_special, "encode"},
+                {OPT_tokenizer, "encode decode"}};
     for (size_t i = 0; i < LT_COUNT(uses); i++)
         if (what[0] && !option_in_words(uses[i].used_by, what))
             TRY(no_use(r, uses[i].id, "tokenizer ", what));

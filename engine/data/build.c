@@ -120,10 +120,8 @@ static Status put_staged(SplitWriter *w, const uint32_t *staged, int64_t from, i
 static int64_t text_bytes_of(const Builder *b, const uint32_t *staged, int64_t from, int64_t to)
 {
     int64_t sum = 0;
-    for (int64_t i = from; i < to; i++) {
-        size_t n = 0;
-        if (tokenizer_token(b->tokenizer, (int32_t)(staged[i] & STAGE_ID), &n)) sum += (int64_t)n;
-    }
+    for (int64_t i = from; i < to; i++)
+        sum += (int64_t)tokenizer_text_bytes(b->tokenizer, (int32_t)(staged[i] & STAGE_ID));
     return sum;
 }
 

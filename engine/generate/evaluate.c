@@ -154,9 +154,8 @@ Status evaluate_text(Evaluator *e, const Tokenizer *t, const char *text, size_t 
         on_progress(&e->on, (double)i, (double)n);
     }
     if (st == ERR_NONE) {
-        size_t first;
-        (void)tokenizer_token(t, ids.id[0], &first); // the one token that is no target
-        out->bytes = (double)(bytes - first);
+        const size_t first = tokenizer_text_bytes(t, ids.id[0]); // the one token that is no target
+        out->bytes = (double)(bytes - LT_MIN(first, bytes));
     }
     token_ids_free(&ids);
     return st;

@@ -1,9 +1,10 @@
-// bpe_encode.c -- byte pair encoding of plain text: cut it, look each piece up, merge new ones.
+// piece_encode.c -- BPE and WordPiece of plain text: cut it, look each piece up, encode new ones.
 //
 // Text repeats its words, so a cache in front of the merging does most of the work: a table of
 // 64-byte entries (one cache line), one for each hash value, the newer piece wins. It belongs to
 // one thread and its size follows the size of the text, so that a short text pays for no empty
-// table. Behind it, a table of the short tokens themselves answers for pieces that are tokens.
+// table. Behind it, for BPE, a table of the short tokens themselves answers for pieces that are
+// tokens; then bpe_merge.c and wordpiece.c do the work.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/mem.h"
@@ -26,25 +27,33 @@ typedef struct CacheEntry {
 } CacheEntry;
 _Static_assert(sizeof(CacheEntry) == 64, "one cache line");
 
-struct BpeEncoder {
+struct PieceEncoder {
     const Tokenizer *t;
     void *memory; // of the cache
     CacheEntry *cache;
     uint64_t cache_mask;
+    bool whole; // a piece may be a token as it stands: t->piece has it
     BpeScratch scratch;
+    Buf words;     // WordPiece's scratch
     TokenIds *out; // of the current call
 };
 
-static Status encode_long(BpeEncoder *e, const uint8_t *piece, int64_t n, Err *err)
+static Status encode_new(PieceEncoder *e, const uint8_t *piece, int64_t n, Err *err)
 {
-    if (e->t->piece) {
+    return e->t->kind == KIND_WORDPIECE ? wordpiece_encode(e->t, piece, n, &e->words, e->out, err)
+                                        : bpe_merge(e->t, piece, n, &e->scratch, e->out, err);
+}
+
+static Status encode_long(PieceEncoder *e, const uint8_t *piece, int64_t n, Err *err)
+{
+    if (e->whole) {
         const int32_t id = vocab_find(e->t, piece, (size_t)n);
         if (id >= 0) return token_ids_push(e->out, id, err);
     }
-    return bpe_merge(e->t, piece, n, &e->scratch, e->out, err);
+    return encode_new(e, piece, n, err);
 }
 
-LT_INLINE CacheEntry *cache_entry(const BpeEncoder *e, uint64_t hash)
+LT_INLINE CacheEntry *cache_entry(const PieceEncoder *e, uint64_t hash)
 {
     return &e->cache[(hash >> 40) & e->cache_mask];
 }
@@ -52,14 +61,13 @@ LT_INLINE CacheEntry *cache_entry(const BpeEncoder *e, uint64_t hash)
 // The token that the whole piece is, or -1.
 LT_INLINE int32_t whole_token(const Tokenizer *t, const PieceKey *key, int64_t n, uint64_t hash)
 {
-    if (!t->piece) return -1;
     for (uint64_t i = hash & t->piece_slots_mask; t->piece[i].bytes;
          i = (i + 1) & t->piece_slots_mask)
         if (t->piece[i].bytes == n && piece_key_equal(&t->piece[i].key, key)) return t->piece[i].id;
     return -1;
 }
 
-static Status encode_short(BpeEncoder *e, const uint8_t *piece, int64_t n, const PieceKey *key,
+static Status encode_short(PieceEncoder *e, const uint8_t *piece, int64_t n, const PieceKey *key,
                            uint64_t hash, Err *err)
 {
     CacheEntry *const c = cache_entry(e, hash);
@@ -72,11 +80,11 @@ static Status encode_short(BpeEncoder *e, const uint8_t *piece, int64_t n, const
         return ERR_NONE;
     }
     const int64_t first = out->n;
-    const int32_t whole = whole_token(e->t, key, n, hash);
+    const int32_t whole = e->whole ? whole_token(e->t, key, n, hash) : -1;
     if (whole >= 0)
         out->id[out->n++] = whole;
     else
-        TRY(bpe_merge(e->t, piece, n, &e->scratch, out, err));
+        TRY(encode_new(e, piece, n, err));
     const int64_t got = out->n - first;
     if (got <= ENTRY_IDS) {
         c->key = *key;
@@ -88,7 +96,7 @@ static Status encode_short(BpeEncoder *e, const uint8_t *piece, int64_t n, const
 }
 
 // In two passes over each batch, so that the memory the second needs is on its way in the first.
-static Status encode_pieces(BpeEncoder *e, const uint8_t *text, size_t bytes, Err *err)
+static Status encode_pieces(PieceEncoder *e, const uint8_t *text, size_t bytes, Err *err)
 {
     const uint8_t *at = text, *const end = text + bytes, *piece = text, *ends[BATCH];
     PieceKey key[BATCH];
@@ -101,7 +109,7 @@ static Status encode_pieces(BpeEncoder *e, const uint8_t *text, size_t bytes, Er
                 key[i] = piece_key(p, len, end - p);
                 hash[i] = piece_key_hash(&key[i], len);
                 __builtin_prefetch(cache_entry(e, hash[i]));
-                if (e->t->piece) __builtin_prefetch(&e->t->piece[hash[i] & e->t->piece_slots_mask]);
+                if (e->whole) __builtin_prefetch(&e->t->piece[hash[i] & e->t->piece_slots_mask]);
             }
             p = ends[i];
         }
@@ -117,34 +125,36 @@ static Status encode_pieces(BpeEncoder *e, const uint8_t *text, size_t bytes, Er
     return ERR_NONE;
 }
 
-Status bpe_encoder_open(BpeEncoder **out, const Tokenizer *t, size_t bytes, Err *err)
+Status piece_encoder_open(PieceEncoder **out, const Tokenizer *t, size_t bytes, Err *err)
 {
     size_t entries = CACHE_SMALL;
     while (entries < CACHE_LARGE && entries < bytes / 16) entries *= 2;
-    BpeEncoder *e = mem_calloc(1, sizeof *e);
+    PieceEncoder *e = mem_calloc(1, sizeof *e);
     // One more, so that the entries can be aligned to cache lines.
     void *const memory = e ? mem_calloc(entries + 1, sizeof *e->cache) : NULL;
     if (!memory) {
         mem_free(e);
         return mem_err(err, entries * sizeof *e->cache, "the cache of words");
     }
-    *e = (BpeEncoder){.t = t,
-                      .memory = memory,
-                      .cache = (CacheEntry *)(((uintptr_t)memory + 63) / 64 * 64),
-                      .cache_mask = entries - 1};
+    *e = (PieceEncoder){.t = t,
+                        .memory = memory,
+                        .cache = (CacheEntry *)(((uintptr_t)memory + 63) / 64 * 64),
+                        .cache_mask = entries - 1,
+                        .whole = t->kind == KIND_BPE && t->piece};
     *out = e;
     return ERR_NONE;
 }
 
-void bpe_encoder_close(BpeEncoder *e)
+void piece_encoder_close(PieceEncoder *e)
 {
     if (!e) return;
     mem_free(e->memory);
     bpe_scratch_free(&e->scratch);
+    buf_free(&e->words);
     mem_free(e);
 }
 
-Status bpe_encode(BpeEncoder *e, const uint8_t *text, size_t bytes, TokenIds *out, Err *err)
+Status piece_encode(PieceEncoder *e, const uint8_t *text, size_t bytes, TokenIds *out, Err *err)
 {
     e->out = out;
     // Most text has between three and five bytes to a token.
