@@ -25,6 +25,8 @@
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/embedding_bwd.h"
 #include "kernels/ops/embedding_fwd.h"
+#include "kernels/ops/fp8_quantize.h"
+#include "kernels/ops/fp8_update.h"
 #include "kernels/ops/layernorm_bwd.h"
 #include "kernels/ops/layernorm_fwd.h"
 #include "kernels/ops/matmul.h"

@@ -355,6 +355,42 @@ static bool make_matmul_fp8(OpCall *c, int i, MatmulFp8Args *a)
     return true;
 }
 
+// The output of attention, its gradient towards q, k and v, the weights of a layer.
+static bool make_fp8_quantize(OpCall *c, int i, Fp8QuantizeArgs *a)
+{
+    const OpShape *s = c->shape;
+    static const char *const names[] = {"att", "dqkv with dbias", "fc weights"};
+    const bool forward = i != 1, weights = i == 2;
+    const int64_t R = weights ? 4 * s->C : rows_of(s), C = forward ? s->C : 3 * s->C;
+    const DType t = weights ? c->prec->param : c->prec->act;
+    if (i >= 3) return false;
+    describe(c, names[i], 0);
+    *a = (Fp8QuantizeArgs){.out = fp8_out(c, R, C, forward ? DTYPE_E4M3 : DTYPE_E5M2),
+                           .dbias = forward ? NULL : floats(c, C),
+                           .src = tensor(c, R * C, t),
+                           .R = R,
+                           .C = C,
+                           .ld = C,
+                           .src_dtype = t};
+    return true;
+}
+
+// Of a model whose linear layers are all FP8: x, W and dy of four a layer. It is not timed: the
+// first call uses up what it works on.
+static bool make_fp8_update(OpCall *c, int i, Fp8UpdateArgs *a)
+{
+    (void)i;
+    const int64_t n = 12 * c->shape->L, length = 1024;
+    describe(c, "history of 1024", 0);
+    *a = (Fp8UpdateArgs){.scale = (Fp8Scale *)(void *)floats(c, 4 * n),
+                         .amax = floats(c, n),
+                         .history = floats(c, n * length),
+                         .at = (int32_t *)(void *)tensor(c, n, DTYPE_I32),
+                         .n = n,
+                         .length = length};
+    return false;
+}
+
 // Of every linear layer with a bias.
 static bool make_bias_bwd(OpCall *c, int i, BiasBwdArgs *a)
 {

@@ -1,14 +1,16 @@
 // fp8_quantize.h -- op contract: a tensor to FP8, in both layouts, with its column sums.
 //
-// Math:    current: *out.scale = { scale = max / amax(x) / 2^margin, inv = 1 / scale } first, with
-//          the guards of fp8_update.h; amax 0 or no finite element: scale 1
+// Math:    current: *out.scale = { scale = max / amax(x) / 2^margin, inv = 1 / scale, max } first,
+//          clamped as in fp8_update.h; amax 0 or no finite element: scale 1
 //          out.q[r,c]  = fp8(x[r,c] * scale)         see fp8.h, which also says what amax and count
 //          out.qt[c,r] = the same                    become
 //          dbias[c] (+)= sum_r x[r,c]                f32, when not NULL (x, not q)
 //   The transposes are what FP8 costs on Hopper: its wgmma takes operands whose k is contiguous
 //   only, so x W^T, dy W and dy^T x need x, W and dy in two layouts each.
-// Edges:   R or C == 0: nothing is written but dbias (0 unless accumulate); amax becomes >= 0.
-// Legal:   src f32, bf16, f16; q, qt 16-byte aligned, ld_q, ld_qt multiples of 16.
+// Edges:   R or C == 0: no element of q or qt is written; amax, a current scale and dbias (0 unless
+//          accumulate) become what they are without elements.
+// Legal:   src f32, bf16, f16; ld >= C; q, qt, scale 16-byte aligned, ld_q, ld_qt multiples of 16;
+//          -64 <= margin <= 64.
 // Repeat:  bitwise; columns are summed in fixed chunks, whatever the threads.
 // Cost:    reads R*C elements once (current: twice), writes 1 byte a layout: memory bound.
 //

@@ -5,7 +5,7 @@
 //     history[i][at[i]] = amax[i];  at[i] = (at[i] + 1) mod length
 //     a       = largest of history[i][0..length-1]      (FP8_AMAX_MAX)
 //               amax[i]                                 (FP8_AMAX_MOST_RECENT)
-//     scale   = max / a / 2^margin;  a == 0: as before;  infinite: FLT_MAX
+//     scale   = max / a / 2^margin, clamped to FLT_MIN .. FLT_MAX;  a == 0: as before
 //     inv     = 1 / scale
 //   then, in any case, amax[i] = -1. count is not touched.
 //   history starts as zeros, which a maximum does not see.

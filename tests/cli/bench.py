@@ -28,7 +28,8 @@ def ops():
 
 def test_every_op_has_a_row_in_f32_and_bf16(folder):
     said = json.loads(ok("bench", json="true", **SMALL).out)
-    want = {(op, dtype) for op in ops() for dtype in ("f32", "bf16")}
+    once = {"fp8_update"}  # uses up its input, so that it cannot be timed
+    want = {(op, dtype) for op in ops() - once for dtype in ("f32", "bf16")}
     have = {(row["op"], row["dtype"]) for row in said["rows"]}
     check(len(want) >= 26 and have == want, f"rows of {sorted(have ^ want)} differ from `lathe ops`")
     for row in said["rows"]:

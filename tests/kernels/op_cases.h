@@ -11,7 +11,25 @@ typedef struct MatmulFp8Case {
     Activation     act;
 } MatmulFp8Case;
 
+typedef struct Fp8QuantizeCase {
+    int64_t R, C;
+    int flags, numbers; // of op_cases_fp8.c
+    float scale;
+    int margin;
+} Fp8QuantizeCase;
+
+typedef struct Fp8UpdateCase {
+    int64_t n, length;
+    int margin;
+    Fp8Amax algorithm;
+    int skip; // the flag's value; -1: there is none
+} Fp8UpdateCase;
+
 LT_C_BEGIN
 extern const MatmulFp8Case matmul_fp8_cases[36];
 void build_matmul_fp8(Case *c, int variant, const Mix *m);
+extern const Fp8QuantizeCase fp8_quantize_cases[24];
+void build_fp8_quantize(Case *c, int variant, const Mix *m);
+extern const Fp8UpdateCase fp8_update_cases[12];
+void build_fp8_update(Case *c, int variant, const Mix *m);
 LT_C_END

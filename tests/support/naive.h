@@ -21,6 +21,8 @@
 #define dropout_ref           dropout_naive
 #define embedding_bwd_ref     embedding_bwd_naive
 #define embedding_fwd_ref     embedding_fwd_naive
+#define fp8_quantize_ref      fp8_quantize_naive
+#define fp8_update_ref        fp8_update_naive
 #define layernorm_bwd_ref     layernorm_bwd_naive
 #define layernorm_fwd_ref     layernorm_fwd_naive
 #define matmul_fp8_ref        matmul_fp8_naive
