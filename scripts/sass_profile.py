@@ -236,6 +236,8 @@ def profile(kernel):
             "setmaxnreg": sorted(maxnreg), "instructions": len(kernel.insns), "local": local,
             "local_in_loops": len(in_loops), "local_loads": kernel.count("LDL"),
             "hgmma": sum(x.cls == "mma" for x in kernel.insns),
+            "qgmma": sum(x.op == "QGMMA" for x in kernel.insns),  # of FP8
+            "mma_sync": sum(x.op in ("HMMA", "IMMA", "QMMA") for x in kernel.insns),
             "tma_loads_per_producer_loop": max(tma, default=0), "loops": loops}
 
 

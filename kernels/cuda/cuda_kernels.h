@@ -28,6 +28,7 @@
 #include "kernels/ops/layernorm_bwd.h"
 #include "kernels/ops/layernorm_fwd.h"
 #include "kernels/ops/matmul.h"
+#include "kernels/ops/matmul_fp8.h"
 #include "kernels/ops/sum_squares.h"
 
 #define CUDA_KERNEL(name, Args)                                                                    \
@@ -42,6 +43,7 @@ CUDA_KERNEL(cuda_dropout, DropoutArgs);
 CUDA_KERNEL(cuda_layernorm_fwd, LayernormFwdArgs);
 CUDA_KERNEL(cuda_layernorm_bwd, LayernormBwdArgs);
 CUDA_KERNEL(cuda_matmul, MatmulArgs);
+CUDA_KERNEL(cuda_matmul_fp8, MatmulFp8Args);
 CUDA_KERNEL(cuda_bias_bwd, BiasBwdArgs);
 CUDA_KERNEL(cuda_attention_fwd, AttentionFwdArgs);
 CUDA_KERNEL(cuda_attention_bwd, AttentionBwdArgs);
@@ -51,6 +53,7 @@ CUDA_KERNEL(cuda_adamw, AdamwArgs);
 CUDA_KERNEL(cuda_cast, CastArgs);
 
 CUDA_KERNEL(hopper_matmul, MatmulArgs);
+CUDA_KERNEL(hopper_matmul_fp8, MatmulFp8Args);
 CUDA_KERNEL(hopper_attention_fwd, AttentionFwdArgs);
 CUDA_KERNEL(hopper_attention_bwd, AttentionBwdArgs);
 LT_C_END

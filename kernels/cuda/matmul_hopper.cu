@@ -43,7 +43,8 @@ static int64_t ceil_div(int64_t a, int64_t b)
 
 static int64_t tiles_of(const MatmulArgs *a, Tile t)
 {
-    return ceil_div(a->M, tile_m(t)) * ceil_div(a->N, tile_n(t));
+    const int cluster = tile_cluster(t);
+    return ceil_div(a->M, tile_m(t) * cluster) * cluster * ceil_div(a->N, tile_n(t));
 }
 
 static int64_t k_blocks_of(const MatmulArgs *a, Tile t)
@@ -91,8 +92,8 @@ static Instance instance_of(const MatmulArgs *a)
 
 static bool may_split(const MatmulArgs *a, Tile t, int splits)
 {
-    return splits == 1 ||
-           (t == Tile::SMALL && tiles_of(a, t) <= SPLIT_TILES && k_blocks_of(a, t) >= splits);
+    return splits == 1 || ((t == Tile::SMALL || t == Tile::PROMOTED) &&
+                           tiles_of(a, t) <= SPLIT_TILES && k_blocks_of(a, t) >= splits);
 }
 
 // What the kernels cannot do; NULL: they can.
@@ -113,12 +114,13 @@ static const char *refusal(const CudaDevice *d, const MatmulArgs *a)
     return nullptr;
 }
 
-static Params params_of(const MatmulArgs *a, Kind kind, int splits, void *scratch)
+Params params_of(const MatmulArgs *a, HopperPlan plan, void *scratch)
 {
+    const Kind kind = instance_of(a).kind;
     Params p = {};
     p.M = (int)a->M;
     p.N = (int)a->N;
-    p.splits = splits;
+    p.splits = plan.splits;
     p.ldc = a->ldc;
     p.bias = a->bias;
     p.bias_dtype = a->bias_dtype;
@@ -128,7 +130,20 @@ static Params params_of(const MatmulArgs *a, Kind kind, int splits, void *scratc
     if (kind == Kind::PLAIN && a->accumulate) p.side = a->C;
     p.add_f32 = kind == Kind::PLAIN_F32 && a->accumulate;
     p.store_aux = kind == Kind::GELU && a->aux;
+    p.store_c = a->C;
     return p;
+}
+
+int start_planned(const CudaDevice *d, const MatmulArgs *a, HopperPlan plan, const Params &p)
+{
+    const Instance i = instance_of(a);
+    const Tile t = static_cast<Tile>(plan.tile);
+#define START(L, E, K, T)                                                                          \
+    if (i.layout == Layout::L && i.elem == DTYPE_##E && i.kind == Kind::K && t == Tile::T)         \
+        return start<Layout::L, DTYPE_##E, Kind::K, Tile::T>(d, *a, p);
+    MATMUL_HOPPER_ALL(START)
+#undef START
+    return cudaErrorNotSupported;
 }
 
 } // namespace matmul_hopper
@@ -173,15 +188,7 @@ size_t hopper_matmul_plan_scratch(const MatmulArgs *a, HopperPlan p)
 
 int hopper_matmul_planned(const CudaDevice *d, const MatmulArgs *a, HopperPlan plan, void *scratch)
 {
-    const Instance i = instance_of(a);
-    const Tile t = static_cast<Tile>(plan.tile);
-    const Params p = params_of(a, i.kind, plan.splits, scratch);
-#define START(L, E, K, T)                                                                          \
-    if (i.layout == Layout::L && i.elem == DTYPE_##E && i.kind == Kind::K && t == Tile::T)         \
-        return start<Layout::L, DTYPE_##E, Kind::K, Tile::T>(d, *a, p);
-    MATMUL_HOPPER_ALL(START)
-#undef START
-    return cudaErrorNotSupported;
+    return start_planned(d, a, plan, params_of(a, plan, scratch));
 }
 
 size_t hopper_matmul_scratch(const CudaDevice *, const MatmulArgs *a)

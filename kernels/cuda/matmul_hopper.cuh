@@ -64,6 +64,7 @@
 #pragma once
 #include "kernels/cuda/matmul_hopper.h"
 #include "kernels/cuda/ptx.cuh"
+#include "kernels/ops/fp8.h"
 
 namespace matmul_hopper // not anonymous: a kernel is found by its name
 {
@@ -75,7 +76,7 @@ enum class Kind {
     GELU,      // bias, aux out, any activation
     DGELU,     // aux in
 };
-enum class Tile { BIG, PINGPONG, SMALL };
+enum class Tile { BIG, PINGPONG, SMALL, PROMOTED };
 
 // What is compiled: X(layout, element type, kind, tile); one file for each list.
 #define MATMUL_HOPPER_NT(X)                                                                        \
@@ -104,13 +105,22 @@ enum class Tile { BIG, PINGPONG, SMALL };
     X(NN, F16, PLAIN, SMALL)                                                                       \
     X(NN, F16, DGELU, SMALL)                                                                       \
     X(TN, F16, PLAIN_F32, SMALL)
+#define MATMUL_HOPPER_FP8_FAST(X)                                                                  \
+    X(NT, E4M3, PLAIN, BIG)                                                                        \
+    X(NT, E4M3, GELU, BIG)
+#define MATMUL_HOPPER_FP8_PROMOTED(X)                                                              \
+    X(NT, E5M2, PLAIN, PROMOTED)                                                                   \
+    X(NT, E5M2, PLAIN_F32, PROMOTED)                                                               \
+    X(NT, E5M2, DGELU, PROMOTED)
 #define MATMUL_HOPPER_ALL(X)                                                                       \
     MATMUL_HOPPER_NT(X)                                                                            \
     MATMUL_HOPPER_GELU(X)                                                                          \
     MATMUL_HOPPER_NN(X)                                                                            \
     MATMUL_HOPPER_DGELU(X)                                                                         \
     MATMUL_HOPPER_TN(X)                                                                            \
-    MATMUL_HOPPER_F16(X)
+    MATMUL_HOPPER_F16(X)                                                                           \
+    MATMUL_HOPPER_FP8_FAST(X)                                                                      \
+    MATMUL_HOPPER_FP8_PROMOTED(X)
 
 constexpr int ROW = 128;                             // bytes: a row of the swizzle
 constexpr int CONSUMERS = 2;                         // warpgroups
@@ -131,7 +141,7 @@ constexpr int tile_m(Tile t)
 }
 constexpr int tile_n(Tile t)
 {
-    return t == Tile::SMALL ? 128 : 256;
+    return t == Tile::SMALL || t == Tile::PROMOTED ? 128 : 256;
 }
 constexpr int tile_cluster(Tile t)
 {
@@ -145,21 +155,28 @@ constexpr int tile_parts(Tile t)
 // One instance: everything that is known when it is compiled.
 template <Layout L, DType E, Kind K, Tile T> struct Config {
     static constexpr DType ELEM = E;
+    static constexpr bool FP8 = elem_bytes(E) == 1;
+    static constexpr DType SIDE = FP8 ? DTYPE_BF16 : E; // of C and aux, when C is not f32
     static constexpr Kind KIND = K;
-    static constexpr bool PINGPONG = T == Tile::PINGPONG, SPLIT = T == Tile::SMALL;
+    static constexpr bool PINGPONG = T == Tile::PINGPONG, PROMOTED = T == Tile::PROMOTED;
+    static constexpr bool USES_BIAS = !(FP8 && K == Kind::DGELU);
+    static constexpr bool SPLIT = T == Tile::SMALL || PROMOTED;           // K may be
     static constexpr bool A_MN = L == Layout::TN, B_MN = L != Layout::NT; // k is not contiguous
     static constexpr int BM = tile_m(T), BN = tile_n(T), BK = ROW / elem_bytes(E); // BK: of a row
     static constexpr int CLUSTER = tile_cluster(T), GROUP_M = GROUP_ROWS / (BM * CLUSTER);
     static constexpr int REGS = BN / 2; // accumulators of a thread
-    static constexpr int STAGES = T == Tile::SMALL ? 3 : 4, PARTS = tile_parts(T);
+    static constexpr int STAGES = T == Tile::SMALL ? 3 : PROMOTED ? 6 : 4;
+    static constexpr int PARTS = tile_parts(T);
     static constexpr int A_BYTES = BM * ROW, PART_BYTES = A_BYTES + BN * ROW;
     static constexpr int STAGE_BYTES = PARTS * PART_BYTES;
     static constexpr int READERS = (PINGPONG ? 4 : 4 * CONSUMERS) * CLUSTER; // warps of a stage
     // Where things lie in shared memory.
     static constexpr int C_AT = STAGES * STAGE_BYTES;
     static constexpr int BIAS_AT = C_AT + CONSUMERS * 2 * CHUNK_BYTES;
-    static constexpr int BAR_AT = BIAS_AT + CONSUMERS * BN * 4; // full, then empty
-    static constexpr int WORD_AT = BAR_AT + 16 * STAGES;        // a word for each consumer
+    // f32 of a consumer: the bias; FP8 dgelu, which takes none: column sums of each of its warps
+    static constexpr int BIAS_BYTES = USES_BIAS ? BN * 4 : 4 * 64 * 4;
+    static constexpr int BAR_AT = BIAS_AT + CONSUMERS * BIAS_BYTES; // full, then empty
+    static constexpr int WORD_AT = BAR_AT + 16 * STAGES;            // a word for each consumer
     static constexpr int SMEM_BYTES = WORD_AT + 4 * CONSUMERS;
     static_assert(SMEM_BYTES <= 227 * 1024, "more than an SM has");
 };
@@ -172,8 +189,22 @@ struct Params {
     float *partial;   // split-K: [tile][consumer][part][REGS/4][128] float4
     DType bias_dtype;
     Activation act;
-    bool store_aux, add_f32; // GELU; PLAIN_F32
+    bool store_c, store_aux, add_f32; // all but PLAIN_F32 and FP8: true; GELU; PLAIN_F32
+    // FP8 only
+    const float *a_inv, *b_inv;
+    Fp8Out out;
+    float *column_sums; // [ceil(M / 64), N], or NULL
 };
+
+// What leaves by TMA.
+struct Maps {
+    const CUtensorMap *c, *aux, *q, *qt;
+};
+
+// matmul_hopper.cu: what of a call is the same for all element types. An FP8 call is asked about,
+// too: as the MatmulArgs with its shapes.
+Params params_of(const MatmulArgs *a, HopperPlan plan, void *scratch);
+int start_planned(const CudaDevice *d, const MatmulArgs *a, HopperPlan plan, const Params &p);
 
 // Queue the kernel of one instance. p: all but tiles and work is set. Returns a cudaError_t.
 template <Layout L, DType E, Kind K, Tile T>

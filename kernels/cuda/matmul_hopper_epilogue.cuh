@@ -17,7 +17,7 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
-#include "kernels/cuda/matmul_hopper_loop.cuh"
+#include "kernels/cuda/matmul_hopper_fp8.cuh"
 
 namespace matmul_hopper
 {
@@ -257,6 +257,21 @@ PTX_FN void out_f32(Out &o, const CUtensorMap *map, const float *v, int n0, int 
     out_end(o, map, buffer, n0, m0, add);
 }
 
+// A chunk in FP8: rows of q, then rows of its transpose.
+PTX_FN void out_fp8(Out &o, const Maps &maps, const uint32_t (&w)[WORDS], const Fp8Out &out, int n0,
+                    int m0)
+{
+    const uint32_t buffer = out_begin(o);
+    if (out.q) stage_rows(buffer, w);
+    if (out.qt) stage_columns(buffer + FP8_BYTES, w);
+    fence_async_proxy();
+    bar_sync(o.bar, WARPGROUP);
+    if (threadIdx.x % WARPGROUP != 0) return;
+    if (out.q) tma_store_2d(maps.q, buffer, n0, m0);
+    if (out.qt) tma_store_2d(maps.qt, buffer + FP8_BYTES, m0, n0);
+    bulk_commit();
+}
+
 // ---- a tile of one consumer ---------------------------------------------------------------------
 
 // The first of this thread's two rows.
@@ -284,7 +299,7 @@ template <class C>
 PTX_FN void store_16(float (&acc)[C::REGS], const Params &p, const CUtensorMap *tc, const Work &w,
                      uint32_t bias, Out &o)
 {
-    constexpr DType E = C::ELEM;
+    constexpr DType E = C::SIDE;
     constexpr int COLS = 64;
     const int row = row_of(w);
     uint32_t h[PAIRS], next[PAIRS];
@@ -310,17 +325,18 @@ PTX_FN void store_16(float (&acc)[C::REGS], const Params &p, const CUtensorMap *
 // With an activation or its slope. Their code is long: it is there once and not once a chunk, for
 // the chunk in turn is always in the first registers.
 template <class C>
-PTX_FN void store_act(float (&acc)[C::REGS], const Params &p, const CUtensorMap *tc,
-                      const CUtensorMap *taux, const Work &w, uint32_t bias, Out &o)
+PTX_FN void store_act(float (&acc)[C::REGS], const Params &p, const Maps &maps, const Work &w,
+                      uint32_t bias, Out &o)
 {
-    constexpr DType E = C::ELEM;
+    constexpr DType E = C::SIDE;
     constexpr int COLS = 64;
     const int row = row_of(w), end = min(w.n0 + C::BN, p.N);
     uint32_t h[PAIRS], aux[PAIRS];
+    Seen seen = {};
     if (C::KIND == Kind::DGELU) load_side(aux, p, row, w.n0);
 #pragma unroll 1
     for (int n0 = w.n0; n0 < end; n0 += COLS) {
-        if (p.bias) add_bias<COLS>(acc, bias + 4 * (n0 - w.n0));
+        if (C::USES_BIAS && p.bias) add_bias<COLS>(acc, bias + 4 * (n0 - w.n0));
         if (C::KIND == Kind::DGELU) {
             times_slope<E>(acc, aux, p.act);
             if (n0 + COLS < end) load_side(aux, p, row, n0 + COLS); // a chunk ahead
@@ -328,28 +344,43 @@ PTX_FN void store_act(float (&acc)[C::REGS], const Params &p, const CUtensorMap 
 #pragma unroll
         for (int i = 0; i < PAIRS; ++i) h[i] = pack<E>(acc[2 * i], acc[2 * i + 1]);
         if (C::KIND == Kind::GELU) {
-            if (p.store_aux) out_16(o, taux, h, n0, w.m0);
+            if (p.store_aux) out_16(o, maps.aux, h, n0, w.m0);
             activate<E>(h, p.act);
         }
-        out_16(o, tc, h, n0, w.m0);
+        if constexpr (C::FP8) {
+            if (w.m0 + 64 > p.M || n0 + COLS > p.N) clear_outside(h, p, row, n0);
+            if (C::KIND == Kind::DGELU && p.column_sums) sum_columns(h, p, w.m0, n0, bias, o.bar);
+            if (p.out.scale) {
+                uint32_t fp8[WORDS];
+                quantize<C::ELEM>(fp8, seen, h, p.out.scale->scale, p.out.scale->max);
+                out_fp8(o, maps, fp8, p.out, n0, w.m0);
+            }
+        }
+        if (!C::FP8 || p.store_c) out_16(o, maps.c, h, n0, w.m0);
 #pragma unroll
         for (int i = 0; i + 2 * PAIRS < C::REGS; ++i) acc[i] = acc[i + 2 * PAIRS];
     }
+    if (C::FP8 && p.out.scale) publish(p.out, seen);
 }
 
 // w.m0 is this consumer's first row. bias: where stage_bias() put it.
 template <class C>
-PTX_FN void store_tile(float (&acc)[C::REGS], const Params &p, const CUtensorMap *tc,
-                       const CUtensorMap *taux, const Work &w, uint32_t bias, Out &o)
+PTX_FN void store_tile(float (&acc)[C::REGS], const Params &p, const Maps &maps, const Work &w,
+                       uint32_t bias, Out &o)
 {
     if (w.m0 >= p.M) return;
-    if (p.bias) bar_sync(o.bar, WARPGROUP); // all of it is there
+    if constexpr (C::FP8) {
+        const float unit = *p.a_inv * *p.b_inv;
+#pragma unroll
+        for (int i = 0; i < C::REGS; ++i) acc[i] *= unit;
+    }
+    if (C::USES_BIAS && p.bias) bar_sync(o.bar, WARPGROUP); // all of it is there
     if constexpr (C::KIND == Kind::PLAIN_F32)
-        store_f32<C>(acc, p, tc, w, bias, o);
+        store_f32<C>(acc, p, maps.c, w, bias, o);
     else if constexpr (C::KIND == Kind::PLAIN)
-        store_16<C>(acc, p, tc, w, bias, o);
+        store_16<C>(acc, p, maps.c, w, bias, o);
     else
-        store_act<C>(acc, p, tc, taux, w, bias, o);
+        store_act<C>(acc, p, maps, w, bias, o);
 }
 
 } // namespace matmul_hopper

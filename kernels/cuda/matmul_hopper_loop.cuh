@@ -157,7 +157,11 @@ template <class C> PTX_FN void multiply(float (&d)[C::REGS], uint32_t a_lo, uint
         const int part = i / 4 * (C::PART_BYTES >> 4);
         const uint64_t a = desc(a_lo + part + i % 4 * A_STEP);
         const uint64_t b = desc(b_lo + part + i % 4 * B_STEP);
-        if constexpr (C::ELEM == DTYPE_BF16)
+        if constexpr (C::ELEM == DTYPE_E4M3)
+            wgmma_e4m3(d, a, b, i > 0 ? 1 : keep);
+        else if constexpr (C::ELEM == DTYPE_E5M2)
+            wgmma_e5m2(d, a, b, i > 0 ? 1 : keep);
+        else if constexpr (C::ELEM == DTYPE_BF16)
             wgmma_bf16<C::A_MN, C::B_MN>(d, a, b, i > 0 ? 1 : keep);
         else
             wgmma_f16<C::A_MN, C::B_MN>(d, a, b, i > 0 ? 1 : keep);
@@ -218,6 +222,51 @@ PTX_FN void sum_rest(float (&acc)[C::REGS], Operands &s, int k_blocks, uint32_t 
     release_last<C>(s);
 }
 
+// Promoted: each k-block starts a fresh accumulator, which is added to acc while the next one runs.
+// Two of them alternate. The loop takes two k-blocks, so that each has registers of its own.
+template <class C>
+PTX_FN void add_done(float (&acc)[C::REGS], float (&done)[C::REGS], const Operands &s)
+{
+    pin(done);
+    release_last<C>(s);
+#pragma unroll
+    for (int i = 0; i < C::REGS; ++i) acc[i] += done[i];
+}
+
+// Start the next k-block in `next`, then add `done`.
+template <class C>
+PTX_FN void promote(float (&acc)[C::REGS], float (&done)[C::REGS], float (&next)[C::REGS],
+                    Operands &s)
+{
+    issue<C>(next, s, 0);
+    wgmma_wait<1>();
+    add_done<C>(acc, done, s);
+    advance<C>(s);
+}
+
+template <class C> PTX_FN void sum_promoted(float (&acc)[C::REGS], Operands &s, int k_blocks)
+{
+    float even[C::REGS], odd[C::REGS];
+#pragma unroll
+    for (int i = 0; i < C::REGS; ++i) acc[i] = 0.f;
+    issue<C>(even, s, 0);
+    advance<C>(s);
+    int left = k_blocks - 1;
+#pragma unroll 1
+    for (; left > 1; left -= 2) {
+        promote<C>(acc, even, odd, s);
+        promote<C>(acc, odd, even, s);
+    }
+    if (left > 0) { // each arm with its own sums: registers are chosen when this is compiled
+        promote<C>(acc, even, odd, s);
+        wgmma_wait<0>();
+        add_done<C>(acc, odd, s);
+    } else {
+        wgmma_wait<0>();
+        add_done<C>(acc, even, s);
+    }
+}
+
 // ---- split-K ------------------------------------------------------------------------------------
 
 // Parts that have arrived, for each tile and consumer. The last part sets it back to 0.
@@ -225,11 +274,12 @@ static __device__ unsigned parts_arrived[SPLIT_TILES * CONSUMERS];
 
 // Leave this part's sum; true for the part that arrives last, which then holds the total.
 template <class C>
-PTX_FN bool combine(float (&acc)[C::REGS], const Params &p, const Work &w, int consumer,
+PTX_FN bool combine(float (&acc)[C::REGS], const Params &p, const Work &w, int rank, int consumer,
                     uint32_t word)
 {
     constexpr int QUADS = C::REGS / 4;
-    const int t = threadIdx.x % WARPGROUP, slot = w.tile * CONSUMERS + consumer;
+    const int t = threadIdx.x % WARPGROUP, tile = w.tile * C::CLUSTER + rank;
+    const int slot = tile * CONSUMERS + consumer;
     float4 *base =
         reinterpret_cast<float4 *>(p.partial) + (int64_t)slot * p.splits * QUADS * WARPGROUP + t;
     float4 *mine = base + (int64_t)w.part * QUADS * WARPGROUP;

@@ -333,6 +333,20 @@ PTX_FN uint32_t pack_f16(float lo, float hi)
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
     return r;
 }
+// Four FP8 numbers, a in the lowest byte; what is too large becomes the largest, NaN stays.
+#define PTX_PACK8_(TYPE)                                                                           \
+    PTX_FN uint32_t pack_##TYPE(float a, float b, float c, float d)                                \
+    {                                                                                              \
+        uint32_t r;                                                                                \
+        asm("{\n.reg .b16 lo, hi;\ncvt.rn.satfinite." #TYPE "x2.f32 lo, %2, %1;\n"                 \
+            "cvt.rn.satfinite." #TYPE "x2.f32 hi, %4, %3;\nmov.b32 %0, {lo, hi};\n}\n"             \
+            : "=r"(r)                                                                              \
+            : "f"(a), "f"(b), "f"(c), "f"(d));                                                     \
+        return r;                                                                                  \
+    }
+PTX_PACK8_(e4m3)
+PTX_PACK8_(e5m2)
+#undef PTX_PACK8_
 PTX_FN float2 unpack_bf16(uint32_t x)
 {
     return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u));

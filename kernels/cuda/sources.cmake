@@ -3,10 +3,11 @@
 set(CUDA_PLAIN_SOURCES
     adamw.cu attention_bwd.cu attention_fwd.cu bias_bwd.cu cast.cu cross_entropy.cu
     cublaslt_kernels.cu dropout.cu embedding_bwd.cu embedding_fwd.cu layernorm_bwd.cu
-    layernorm_fwd.cu matmul.cu sum_squares.cu)
+    layernorm_fwd.cu matmul.cu matmul_fp8.cu sum_squares.cu)
 set(CUDA_HOPPER_SOURCES
     attention_bwd_hopper.cu attention_bwd_hopper_dropout.cu attention_bwd_hopper_plain.cu
     attention_fwd_hopper.cu attention_fwd_hopper_causal.cu attention_fwd_hopper_dropout.cu
     attention_fwd_hopper_spans.cu
+    matmul_fp8_hopper.cu matmul_fp8_hopper_fast.cu matmul_fp8_hopper_promoted.cu
     matmul_hopper.cu matmul_hopper_dgelu.cu matmul_hopper_f16.cu matmul_hopper_gelu.cu
     matmul_hopper_nn.cu matmul_hopper_nt.cu matmul_hopper_tn.cu)

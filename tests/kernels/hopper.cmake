@@ -22,6 +22,7 @@ endfunction()
 lathe_hopper_test(attention_fwd_hopper few_shapes)
 lathe_hopper_test(attention_bwd_hopper small_shapes_with_every_mask)
 lathe_hopper_test(matmul_hopper quick lathe_op_harness)
+lathe_hopper_test(matmul_fp8_hopper quick lathe_op_harness)
 
 # The longest sequences of FlashAttention's tests.
 lathe_sim_test(sim_attention_bwd_hopper_4096
