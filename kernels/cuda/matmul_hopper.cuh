@@ -1,7 +1,9 @@
 // matmul_hopper.cuh -- matrix product on Hopper's tensor cores: the page, tiles, parameters.
 // Contract: kernels/ops/matmul.h   Oracle: kernels/ref/matmul_ref.c   Plain version: matmul.cu
+//     FP8:  kernels/ops/matmul_fp8.h       kernels/ref/matmul_fp8_ref.c            matmul_fp8.cu
 // Read on:  matmul_hopper_loop.cuh (ring and main loop), matmul_hopper_epilogue.cuh (what becomes
-//           of the sums), matmul_hopper_kernel.cuh (who does what), matmul_hopper.cu (which tile).
+//           of the sums), matmul_hopper_fp8.cuh (results in FP8), matmul_hopper_kernel.cuh (who
+//           does what), matmul_hopper.cu (which tile), matmul_fp8_hopper.cu (which FP8 calls).
 //
 // WHAT    One CTA per SM walks over output tiles. Warpgroup 0 is the producer: one thread of it
 //         copies A and B tiles by TMA into a ring of stages. Warpgroups 1 and 2 are consumers: they
@@ -18,7 +20,7 @@
 //                    the epilogue. How many parts is a function of the shape alone: the bits of C
 //                    do not depend on the number of SMs.
 //
-// TILING                     N ->  BN = 256, SMALL: 128
+// TILING                     N ->  BN = 256; SMALL, PROMOTED: 128
 //                  +------------------------------+
 //           64 rows|  consumer 0: 64 x BN f32     |     a stage: [ A BM x 128 B | B BN x 128 B ]
 //                  +------------------------------+     C on its way out: 2 x 2 chunks, 64 x 128 B
@@ -28,6 +30,7 @@
 //         BIG           128 x 256   4 x 48 KB    2        32
 //         PINGPONG       64 x 256   4 x 40 KB    2        48
 //         SMALL         128 x 128   3 x 64 KB    1        64
+//         PROMOTED      128 x 128   6 x 32 KB    2        48
 //         An operand whose k is contiguous in memory is one TMA box of 128-byte rows. One stored
 //         the other way (NN: B; TN: A and B) is a row of boxes, each 64 (m or n) x 64 (k); wgmma
 //         transposes as it reads. 128-byte swizzle everywhere.
@@ -57,8 +60,37 @@
 //         of the instructions run under a wgmma of the own warpgroup (scripts/check_sass):
 //         BIG .080-.082  .625  100 %    PINGPONG .084  .625  100 %    SMALL .115  .75  100 %
 //
-// FP8 is the same kernel with one-byte elements (BK = 128 of k), a scale in the epilogue, and sums
-// that leave the tensor core after each k-block: elem_bytes() and multiply() are where it enters.
+// FP8     The same kernel with elements of one byte: 128 of k in a row of 128 bytes, twice the
+//         FLOP in the same cycles. elem_bytes(), multiply() and the epilogue are where it differs.
+//
+//         operands   wgmma transposes operands of 16 bits as it reads them, of 8 bits not: k must
+//                    be contiguous. So a linear layer needs each of its tensors in two layouts,
+//                        y  = x W^T    x   W      e4m3 e4m3   BIG       k = in
+//                        dx = dy W     dy  W^T    e5m2 e4m3   PROMOTED  k = out
+//                        dW = dy^T x   dy^T x^T   e5m2 e4m3   PROMOTED  k = rows; f32, split-K
+//                    and who makes a tensor writes both, this kernel's epilogue among others: then
+//                    the second layout costs a byte an element and no read.
+//         promoted   The tensor cores add FP8 products with about 14 bits of mantissa. For a
+//                    gradient with its long k that is not enough: each k-block starts a fresh
+//                    accumulator, which is added to f32 registers while the next one runs.
+//
+//                        tensor core   | even: k | odd: k+1 | even: k+2 | odd: k+3 | ...
+//                        FADD                    | += even  | += odd    | += even  |
+//
+//                    Two of these and the sum are 3 x 64 registers for 128 x 128, and would be
+//                    3 x 128 for 128 x 256, of 232.
+//         scales     sums are in units of a_inv b_inv, which is read and multiplied in once.
+//         results    gelu and dgelu: rounded to bf16, then q = fp8(x scale), its transpose, amax
+//                    and counts; dgelu: sums of columns, a line of partial sums for 64 rows, and
+//                    chunk_sums.cuh adds the lines in order. C is optional. A chunk of 64 x 64
+//                    leaves as a box of q and one of qt, in the buffer of one of C.
+//         cost       2 M N bytes for both layouts, as many as C in bf16. A pass of its own over C
+//                    (fp8_quantize.cu) reads 2 and writes 2 M N more, and is a launch.
+//         rules      amax and counts by atomics on integers, once a warp and tile: the order does
+//                    not matter.
+//                    Zeros behind row M of qt: as far as the last box reaches, else cudaMemset2D.
+//         registers  BIG .082  .625  100 %    PROMOTED .398  .75  100 %: 64 FADD for the 256
+//                    cycles of 4 wgmma. DeepGEMM's 128 x 128 takes .428, CUTLASS's .492.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

@@ -218,11 +218,17 @@ PTX_FN uint32_t out_begin(Out &o)
     return buffer;
 }
 
-PTX_FN void out_end(const Out &o, const CUtensorMap *map, uint32_t buffer, int n0, int m0, bool add)
+// All of the buffer is there; true for the thread that stores it.
+PTX_FN bool out_staged(const Out &o)
 {
     fence_async_proxy();
     bar_sync(o.bar, WARPGROUP);
-    if (threadIdx.x % WARPGROUP != 0) return;
+    return threadIdx.x % WARPGROUP == 0;
+}
+
+PTX_FN void out_end(const Out &o, const CUtensorMap *map, uint32_t buffer, int n0, int m0, bool add)
+{
+    if (!out_staged(o)) return;
     if (add)
         tma_reduce_add_2d(map, buffer, n0, m0);
     else
@@ -264,9 +270,7 @@ PTX_FN void out_fp8(Out &o, const Maps &maps, const uint32_t (&w)[WORDS], const 
     const uint32_t buffer = out_begin(o);
     if (out.q) stage_rows(buffer, w);
     if (out.qt) stage_columns(buffer + FP8_BYTES, w);
-    fence_async_proxy();
-    bar_sync(o.bar, WARPGROUP);
-    if (threadIdx.x % WARPGROUP != 0) return;
+    if (!out_staged(o)) return;
     if (out.q) tma_store_2d(maps.q, buffer, n0, m0);
     if (out.qt) tma_store_2d(maps.qt, buffer + FP8_BYTES, m0, n0);
     bulk_commit();

@@ -42,6 +42,10 @@ LOOP = "kernels/cuda/matmul_hopper_loop.cuh"
 EPILOGUE = "kernels/cuda/matmul_hopper_epilogue.cuh"
 KERNEL = "kernels/cuda/matmul_hopper_kernel.cuh"
 NT = "kernels/cuda/matmul_hopper_nt.cu"
+PAGE = "kernels/cuda/matmul_hopper.cuh"
+FP8 = "kernels/cuda/matmul_hopper_fp8.cuh"
+FP8_FAST = "kernels/cuda/matmul_fp8_hopper_fast.cu"
+FP8_PROMOTED = "kernels/cuda/matmul_fp8_hopper_promoted.cu"
 
 TOY_GEMM = Kernel("toy GEMM", [TOY], "sim_kernels_test", "sim_kernels_race_test", {None: ["wgmma"]}, 120, [
     Bug("missing barrier", TOY, "    __syncthreads();\n    if (wg == 0) {",
@@ -184,6 +188,37 @@ MATMUL = Kernel("matmul hopper", [NT], "test_matmul_hopper_sim", "test_matmul_ho
         "\n    pin(acc);\n    release_last", "sums read while they are being written", PLAIN),
 ])
 
+MATMUL_FP8 = Kernel("matmul_fp8 hopper", [FP8_FAST, FP8_PROMOTED], "test_matmul_fp8_hopper_sim",
+                    "test_matmul_fp8_hopper_race", {None: ["quick"]}, 300, [
+    Bug("wrong k advance", PAGE, "BK = ROW / elem_bytes(E); // BK", "BK = ROW / 2; // BK",
+        "rows of 128 bytes are taken for 64 elements", PLAIN),
+    Bug("dropped promotion", LOOP, "acc[i] += done[i];", "acc[i] = done[i];",
+        "only the last k-block counts", PLAIN),
+    Bug("promoted accumulator not fresh", LOOP, "    issue<C>(next, s, 0);\n",
+        "    issue<C>(next, s, 1);\n", "k-blocks are added twice", PLAIN),
+    Bug("promoted before it is done", LOOP,
+        "    wgmma_wait<1>();\n    add_done<C>(acc, done, s);\n    advance<C>(s);\n",
+        "    add_done<C>(acc, done, s);\n    wgmma_wait<1>();\n    advance<C>(s);\n",
+        "the accumulator is read and its stage released while wgmma runs"),
+    Bug("scale of one operand only", EPILOGUE, "const float unit = *p.a_inv * *p.b_inv;",
+        "const float unit = *p.a_inv;", "sums in the wrong unit", PLAIN),
+    Bug("transpose to the wrong place", EPILOGUE,
+        "tma_store_2d(maps.qt, buffer + FP8_BYTES, m0, n0);",
+        "tma_store_2d(maps.qt, buffer + FP8_BYTES, n0, m0);", "row and column of a box", PLAIN),
+    Bug("transpose with rows swapped", FP8, "r0 = r ? 0x3254 : 0x5410", "r0 = r ? 0x5432 : 0x5410",
+        "bytes of one lane in the place of another's", PLAIN),
+    Bug("wrong swizzle", FP8, "((part ^ (row >> 1 & 3)) << 4)", "((part ^ (row & 3)) << 4)",
+        "rows of 64 bytes have another one than rows of 128", PLAIN),
+    Bug("amax after scaling", FP8, "seen.largest = fmaxf(seen.largest, top);",
+        "seen.largest = fmaxf(seen.largest, top * scale);", "amax is of x, not of q", PLAIN),
+    Bug("amax of the last chunk", FP8, "seen.largest = fmaxf(seen.largest, top);",
+        "seen.largest = top;", "what earlier chunks have seen is lost", PLAIN),
+    Bug("rows beyond the edge", EPILOGUE, "if (w.m0 + 64 > p.M || n0 + COLS > p.N) clear",
+        "if (n0 + COLS > p.N) clear", "the bias of rows that are not there is counted", PLAIN),
+    Bug("columns summed too early", FP8, "    bar_sync(bar, WARPGROUP);\n    if (t >= 64",
+        "\n    if (t >= 64", "sums of warps are read before they are written"),
+])
+
 PLAIN_SUMS = Kernel("sum_squares", ["kernels/cuda/sum_squares.cu"], "op_check_sim", "op_check_race",
                     {None: ["--first", "--once", "sum_squares", "cuda"]}, 120, [
     Bug("missing barrier", "kernels/cuda/reduce.cuh",
@@ -210,4 +245,4 @@ PLAIN_ATTENTION = Kernel("attention_fwd plain", ["kernels/cuda/attention_fwd.cu"
         "out keeps the scale of an older maximum", PLAIN),
 ])
 
-KERNELS = [TOY_GEMM, MATMUL, ATTENTION_FWD, ATTENTION_BWD, PLAIN_SUMS, PLAIN_MATMUL, PLAIN_ATTENTION]
+KERNELS = [TOY_GEMM, MATMUL, MATMUL_FP8, ATTENTION_FWD, ATTENTION_BWD, PLAIN_SUMS, PLAIN_MATMUL, PLAIN_ATTENTION]
