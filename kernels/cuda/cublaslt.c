@@ -1,4 +1,4 @@
-// cublaslt.c -- see cublaslt.h.
+// cublaslt.c -- op matmul by cuBLASLt; see cublaslt.h.
 //
 // WHAT    C = epilogue(op(A) op(B)) by cuBLASLt, in f32 (never TF32), bf16, f16, sums in f32.
 // MATH    cuBLASLt thinks in columns. A row-major matrix [R,C] is, byte for byte, the column-major
@@ -24,85 +24,12 @@
 // Not tested: the real heuristic and its algorithms, the gain of choosing, capture of a graph.
 //
 // SPDX-License-Identifier: MIT
-#include "kernels/cuda/cublaslt.h"
 #include "engine/base/mem.h"
-#include "kernels/cuda/cublaslt_choice.h"
 #include "kernels/cuda/cublaslt_kernels.h"
+#include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/device_cuda.h"
 
-#include <cuda_runtime_api.h>
-#include <stdio.h>
-#include <string.h>
-
-struct Cublaslt {
-    CublasltApi api;
-    CublasltChoices choices; // handle NULL: there is none, and `why` says why
-    char why[512];
-};
-
-// ---- the library ------------------------------------------------------------------------------
-
-static void version_text(size_t v, char out[32])
-{
-    snprintf(out, 32, "%d.%d.%d", (int)(v / 10000), (int)(v / 100 % 100), (int)(v % 100));
-}
-
-void cublaslt_describe(char *out, size_t size)
-{
-    CublasltApi api;
-    char why[256], version[32];
-    if (!cublaslt_api_open(&api, why, sizeof why)) {
-        snprintf(out, size, "no cuBLASLt: %s", why);
-        return;
-    }
-    version_text(api.GetVersion(), version);
-    snprintf(out, size, "cuBLASLt %s", version);
-}
-
-static Cublaslt *cublaslt_open(void)
-{
-    Cublaslt *lt = mem_calloc(1, sizeof *lt);
-    if (!lt) return NULL;
-    char why[256];
-    lt->choices.api = &lt->api;
-    if (!cublaslt_api_open(&lt->api, why, sizeof why)) {
-        snprintf(lt->why, sizeof lt->why, "no cuBLASLt: %s", why);
-        return lt;
-    }
-    const cublasStatus_t s = lt->api.Create(&lt->choices.handle);
-    if (s == CUBLAS_STATUS_SUCCESS) return lt;
-    lt->choices.handle = NULL;
-    snprintf(lt->why, sizeof lt->why, "cuBLASLt does not start on this GPU: %s",
-             lt->api.GetStatusString(s));
-    return lt;
-}
-
-void cublaslt_close(Cublaslt *lt)
-{
-    if (!lt) return;
-    if (lt->choices.handle) {
-        cublaslt_forget(&lt->choices);
-        (void)lt->api.Destroy(lt->choices.handle);
-    }
-    mem_free(lt);
-}
-
-// The device's, opened when first asked for; NULL: no memory.
-static Cublaslt *cublaslt_of(const OpCtx *cx)
-{
-    Cublaslt **at = &device_cuda_libraries(cx->device)->cublaslt;
-    if (!*at) *at = cublaslt_open();
-    return *at;
-}
-
 // ---- which product to ask for -----------------------------------------------------------------
-
-static int32_t alignment(const void *p)
-{
-    int32_t bytes = 16; // no algorithm needs more
-    while ((uintptr_t)p % (uintptr_t)bytes) bytes /= 2;
-    return bytes;
-}
 
 static CublasltProduct product_of(const MatmulArgs *a)
 {
@@ -116,21 +43,22 @@ static CublasltProduct product_of(const MatmulArgs *a)
                              .trans_b = a->trans_a,
                              .add = a->accumulate,
                              .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
-                             .ab_dtype = (int32_t)a->ab_dtype,
+                             .a_dtype = (int32_t)a->ab_dtype,
+                             .b_dtype = (int32_t)a->ab_dtype,
                              .d_dtype = (int32_t)a->c_dtype,
-                             .align_a = alignment(a->B),
-                             .align_b = alignment(a->A),
-                             .align_d = alignment(a->C)};
+                             .align_a = cublaslt_alignment(a->B),
+                             .align_b = cublaslt_alignment(a->A),
+                             .align_d = cublaslt_alignment(a->C)};
 }
 
 // The product with its epilogue; false: cuBLASLt has no words for it.
 static bool fused_product(const MatmulArgs *a, CublasltProduct *p)
 {
     *p = product_of(a);
-    const bool aux_fits = a->ldc % 8 == 0 && alignment(a->aux) == 16;
+    const bool aux_fits = a->ldc % 8 == 0 && cublaslt_alignment(a->aux) == 16;
     if (a->bias) {
         if (a->bias_dtype != a->c_dtype) return false;
-        p->align_bias = alignment(a->bias);
+        p->align_bias = cublaslt_alignment(a->bias);
     }
     switch (a->epilogue) {
     case MATMUL_PLAIN:
@@ -172,38 +100,27 @@ typedef struct Route {
 // Neither an empty C nor an empty sum is for cuBLASLt.
 static bool find_route(Cublaslt *lt, const MatmulArgs *a, Route *r)
 {
+    const CublasltPointers at = {.bias = a->bias, .aux = a->aux}, none = {0};
     CublasltProduct p;
     *r = (Route){.split = true};
     if (a->M == 0 || a->N == 0 || a->K == 0) return true;
     if (fused_product(a, &p)) {
-        r->choice = cublaslt_choose(&lt->choices, &p, a->bias, a->aux);
+        r->choice = cublaslt_choose(&lt->choices, &p, &at);
         r->split = !r->choice || r->choice->n == 0;
         if (!r->split) return true;
     }
     p = split_product(a);
-    r->choice = cublaslt_choose(&lt->choices, &p, NULL, NULL);
+    r->choice = cublaslt_choose(&lt->choices, &p, &none);
     return r->choice && r->choice->n > 0;
 }
 
 // ---- scratch ----------------------------------------------------------------------------------
 
-static size_t rounded_up(size_t bytes)
-{
-    return (bytes + CUBLASLT_ALIGN - 1) / CUBLASLT_ALIGN * CUBLASLT_ALIGN;
-}
-
 // Bytes of the sums, or of the copy of C.
 static size_t matrix_bytes(const Route *r)
 {
-    const CublasltProduct *p = &r->choice->product;
-    const size_t bytes = (size_t)p->n * (size_t)p->ldd * dtype_bytes((DType)p->d_dtype);
-    return r->split || (p->add && r->choice->n > 1) ? rounded_up(bytes) : 0;
-}
-
-static size_t scratch_bytes(const Route *r)
-{
-    if (!r->choice) return 0;
-    return CUBLASLT_ALIGN + rounded_up(r->choice->workspace) + matrix_bytes(r) + CUBLASLT_ALIGN;
+    const bool copy = r->choice->product.add && r->choice->n > 1;
+    return r->split || copy ? cublaslt_matrix(r->choice) : 0;
 }
 
 // ---- the row of the op table ------------------------------------------------------------------
@@ -212,41 +129,25 @@ static bool row_supports(const MatmulArgs *a, const OpCtx *cx, const char **why)
 {
     Cublaslt *lt = cublaslt_of(cx);
     Route r;
-    *why = "no memory to open cuBLASLt";
-    if (!lt) return false;
-    *why = lt->why;
-    if (!lt->choices.handle) return false;
+    if (!cublaslt_ready(lt, why)) return false;
     if (find_route(lt, a, &r)) return true;
-    char name[256];
-    *why = "no memory for a choice of algorithm";
-    if (!r.choice) return false;
-    cublaslt_name(&r.choice->product, name, sizeof name);
-    snprintf(lt->why, sizeof lt->why, "cuBLASLt has no algorithm for %s: %s", name,
-             lt->api.GetStatusString(r.choice->status));
-    *why = lt->why;
+    *why = cublaslt_refusal(lt, r.choice);
     return false;
 }
 
 static size_t row_scratch(const MatmulArgs *a, const OpCtx *cx)
 {
     Route r;
-    return find_route(cublaslt_of(cx), a, &r) ? scratch_bytes(&r) : 0;
+    if (!find_route(cublaslt_of(cx), a, &r) || !r.choice) return 0;
+    return cublaslt_scratch(r.choice, matrix_bytes(&r));
 }
 
 static Status run_product(Cublaslt *lt, const MatmulArgs *a, OpCtx *cx, const Route *r, Err *err)
 {
     const CudaDevice *dev = device_cuda_of(cx->device);
-    const size_t workspace = rounded_up(r->choice->workspace), matrix = matrix_bytes(r);
-    char *at = (char *)rounded_up((uintptr_t)cx->scratch);
-    CublasltOperands o = {.A = a->B,
-                          .B = a->A,
-                          .bias = a->bias,
-                          .D = a->C,
-                          .aux = a->aux,
-                          .workspace = at,
-                          .copy = at + workspace,
-                          .fingerprint = (uint64_t *)(at + workspace + matrix)};
-    if (r->split) o.D = at + workspace;
+    CublasltOperands o = {.A = a->B, .B = a->A, .D = a->C, .at = {.bias = a->bias, .aux = a->aux}};
+    cublaslt_place(&o, r->choice, matrix_bytes(r), cx);
+    if (r->split) o.D = o.copy;
     TRY(cublaslt_run(&lt->choices, r->choice, dev, &o, err));
     if (!r->split) return device_cuda_queued(cx->device, "matmul", "cublaslt", 0, err);
     const int code = cublaslt_finish(dev, a, o.D, r->choice->product.ldd);
@@ -263,7 +164,7 @@ static Status row_run(const MatmulArgs *a, OpCtx *cx, Err *err)
     return device_cuda_queued(cx->device, "matmul", "cublaslt", code, err);
 }
 
-void cublaslt_register(Ops *ops)
+void cublaslt_matmul_register(Ops *ops)
 {
     ops_add_matmul(ops, (Impl_matmul){.impl = "cublaslt",
                                       .supports = row_supports,

@@ -27,18 +27,27 @@ void cublaslt_name(const CublasltProduct *p, char *out, size_t size)
     for (int i = 0; i < (int)LT_COUNT(names); i++)
         if (names[i].epilogue == p->epilogue) epilogue = names[i].text;
     // In the words of the op: row-major C[M,N], whose M is cuBLASLt's n.
-    snprintf(
-        out, size, "C[%lld,%lld] %s A%s B%s, K = %lld, lda %lld, ldb %lld, ldc %lld, %s to %s%s",
-        (long long)p->n, (long long)p->m, p->add ? "+=" : "=", p->trans_b ? "^T" : "",
-        p->trans_a ? "^T" : "", (long long)p->k, (long long)p->ldb, (long long)p->lda,
-        (long long)p->ldd, dtype_name((DType)p->ab_dtype), dtype_name((DType)p->d_dtype), epilogue);
+    const bool two = p->a_dtype != p->b_dtype;
+    snprintf(out, size,
+             "C[%lld,%lld] %s A%s B%s, K = %lld, lda %lld, ldb %lld, ldc %lld, %s%s%s to %s%s%s",
+             (long long)p->n, (long long)p->m, p->add ? "+=" : "=", p->trans_b ? "^T" : "",
+             p->trans_a ? "^T" : "", (long long)p->k, (long long)p->ldb, (long long)p->lda,
+             (long long)p->ldd, dtype_name((DType)p->b_dtype), two ? " x " : "",
+             two ? dtype_name((DType)p->a_dtype) : "", dtype_name((DType)p->d_dtype), epilogue,
+             p->fast ? ", fast" : "");
 }
 
 // ---- descriptors ------------------------------------------------------------------------------
 
 static cudaDataType_t type_of(int32_t dtype)
 {
-    return dtype == DTYPE_BF16 ? CUDA_R_16BF : dtype == DTYPE_F16 ? CUDA_R_16F : CUDA_R_32F;
+    switch (dtype) {
+    case DTYPE_BF16: return CUDA_R_16BF;
+    case DTYPE_F16: return CUDA_R_16F;
+    case DTYPE_E4M3: return CUDA_R_8F_E4M3;
+    case DTYPE_E5M2: return CUDA_R_8F_E5M2;
+    default: return CUDA_R_32F;
+    }
 }
 
 static cublasStatus_t set(const CublasltApi *api, CublasltChoice *c,
@@ -47,15 +56,23 @@ static cublasStatus_t set(const CublasltApi *api, CublasltChoice *c,
     return api->MatmulDescSetAttribute(c->op, name, value, size);
 }
 
-// Of bias and aux only the addresses change from call to call.
-static cublasStatus_t set_pointers(const CublasltApi *api, CublasltChoice *c, const void *bias,
-                                   const void *aux)
+static cublasStatus_t set_pointers(const CublasltApi *api, CublasltChoice *c,
+                                   const CublasltPointers *at)
 {
+    const struct {
+        bool wanted;
+        cublasLtMatmulDescAttributes_t name;
+        const void *const *value;
+    } pointers[] = {
+        {c->product.align_bias, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at->bias},
+        {c->product.has_aux, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &at->aux},
+        {c->product.scaled, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &at->a_scale},
+        {c->product.scaled, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &at->b_scale},
+    };
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-    if (c->product.align_bias)
-        s = set(api, c, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-    if (s == CUBLAS_STATUS_SUCCESS && c->product.has_aux)
-        s = set(api, c, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
+    for (int i = 0; i < (int)LT_COUNT(pointers) && !s; i++)
+        if (pointers[i].wanted)
+            s = set(api, c, pointers[i].name, pointers[i].value, sizeof *pointers[i].value);
     return s;
 }
 
@@ -70,6 +87,9 @@ static cublasStatus_t describe_op(const CublasltApi *api, CublasltChoice *c)
     if ((s = set(api, c, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta))) return s;
     if ((s = set(api, c, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb))) return s;
     if ((s = set(api, c, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue))) return s;
+    const int8_t fast = p->fast != 0;
+    if (p->scaled && (s = set(api, c, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast)))
+        return s;
     if (!p->has_aux) return s; // bias and aux have D's type if nothing is said
     return set(api, c, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &p->ldd, sizeof p->ldd);
 }
@@ -77,13 +97,13 @@ static cublasStatus_t describe_op(const CublasltApi *api, CublasltChoice *c)
 static cublasStatus_t describe_layouts(const CublasltApi *api, CublasltChoice *c)
 {
     const CublasltProduct *p = &c->product;
-    const cudaDataType_t ab = type_of(p->ab_dtype);
+    const cudaDataType_t at = type_of(p->a_dtype), bt = type_of(p->b_dtype);
     const uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
-    cublasStatus_t s = p->trans_a ? api->MatrixLayoutCreate(&c->a, ab, k, m, p->lda)
-                                  : api->MatrixLayoutCreate(&c->a, ab, m, k, p->lda);
+    cublasStatus_t s = p->trans_a ? api->MatrixLayoutCreate(&c->a, at, k, m, p->lda)
+                                  : api->MatrixLayoutCreate(&c->a, at, m, k, p->lda);
     if (s) return s;
-    s = p->trans_b ? api->MatrixLayoutCreate(&c->b, ab, n, k, p->ldb)
-                   : api->MatrixLayoutCreate(&c->b, ab, k, n, p->ldb);
+    s = p->trans_b ? api->MatrixLayoutCreate(&c->b, bt, n, k, p->ldb)
+                   : api->MatrixLayoutCreate(&c->b, bt, k, n, p->ldb);
     if (s) return s;
     return api->MatrixLayoutCreate(&c->d, type_of(p->d_dtype), m, n, p->ldd);
 }
@@ -164,8 +184,8 @@ static uint64_t hash_of(const CublasltProduct *p)
     return h;
 }
 
-CublasltChoice *cublaslt_choose(CublasltChoices *cs, const CublasltProduct *p, const void *bias,
-                                const void *aux)
+CublasltChoice *cublaslt_choose(CublasltChoices *cs, const CublasltProduct *p,
+                                const CublasltPointers *at)
 {
     const uint64_t hash = hash_of(p);
     for (int i = 0; i < CUBLASLT_SHAPES && cs->choice[i]; i++)
@@ -175,7 +195,7 @@ CublasltChoice *cublaslt_choose(CublasltChoices *cs, const CublasltProduct *p, c
     if (!c) return NULL;
     c->product = *p;
     c->status = describe_op(cs->api, c);
-    if (!c->status) c->status = set_pointers(cs->api, c, bias, aux);
+    if (!c->status) c->status = set_pointers(cs->api, c, at);
     if (!c->status) c->status = describe_layouts(cs->api, c);
     if (!c->status) c->status = ask(cs, c);
     drop(cs->api, cs->choice[cs->next]);
@@ -271,7 +291,7 @@ static Status refused(const CublasltChoices *cs, const CublasltChoice *c, Err *e
 Status cublaslt_run(CublasltChoices *cs, CublasltChoice *c, const CudaDevice *dev,
                     const CublasltOperands *o, Err *err)
 {
-    c->status = set_pointers(cs->api, c, o->bias, o->aux);
+    c->status = set_pointers(cs->api, c, &o->at);
     if (c->status) return refused(cs, c, err);
     if (c->n > 1 && !c->timed && !is_capturing(dev)) {
         const cudaError_t e = time_all(cs, c, dev, o);

@@ -37,14 +37,22 @@ typedef struct CublasltProduct {
     int32_t add;      // D += instead of D =
     int32_t epilogue; // cublasLtEpilogue_t
     int32_t has_aux;
-    int32_t ab_dtype, d_dtype;                     // DType; bias and aux have d_dtype
+    int32_t a_dtype, b_dtype, d_dtype;             // DType; bias and aux have d_dtype
     int32_t align_a, align_b, align_d, align_bias; // bytes; at most 16
-    int32_t unused;
+    int32_t scaled;                                // A and B are FP8 and have scales
+    int32_t fast;                                  // FP8: all of k within the tensor core
 } CublasltProduct;
 
+// What a descriptor names by address. Two calls that share a choice may differ in these.
+typedef struct CublasltPointers {
+    const void *bias, *aux;        // aux is written by GELU_AUX
+    const void *a_scale, *b_scale; // one f32 each that A, B is multiplied by, at 16 bytes; or NULL
+} CublasltPointers;
+
 typedef struct CublasltOperands {
-    const void *A, *B, *bias;
-    void *D, *aux;
+    const void *A, *B;
+    void *D;
+    CublasltPointers at;
     void *workspace;       // aligned, as much as the choice says
     void *copy;            // when `add`: room for D's m x n, rows ldd apart, while timing
     uint64_t *fingerprint; // one number on the device, while timing
@@ -71,10 +79,10 @@ typedef struct CublasltChoices {
 } CublasltChoices;
 
 LT_C_BEGIN
-// The choice for a product, made now if it is new; NULL: no memory. bias and aux: the call's, for
-// their alignment alone. It stays valid until the next call.
-CublasltChoice *cublaslt_choose(CublasltChoices *c, const CublasltProduct *p, const void *bias,
-                                const void *aux);
+// The choice for a product, made now if it is new; NULL: no memory. Of `at` only the alignment
+// counts. It stays valid until the next call.
+CublasltChoice *cublaslt_choose(CublasltChoices *c, const CublasltProduct *p,
+                                const CublasltPointers *at);
 // Queues the product, having timed the algorithms if this is the first time.
 LT_MUST_CHECK Status cublaslt_run(CublasltChoices *c, CublasltChoice *choice, const CudaDevice *d,
                                   const CublasltOperands *o, Err *err);

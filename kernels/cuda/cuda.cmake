@@ -13,7 +13,8 @@ include(cuda/sources.cmake) # CUDA_PLAIN_SOURCES, CUDA_HOPPER_SOURCES
 set(cublaslt cuda/cublaslt_none.c)
 set(cudnn cuda/cudnn_none.c)
 if(EXISTS ${LATHE_CUDA_INCLUDE}/cublasLt.h)
-    set(cublaslt cuda/cublaslt.c cuda/cublaslt_api.c cuda/cublaslt_choice.c)
+    set(cublaslt cuda/cublaslt.c cuda/cublaslt_api.c cuda/cublaslt_choice.c cuda/cublaslt_fp8.c
+        cuda/cublaslt_library.c)
 endif()
 if(EXISTS ${LATHE_CUDA_INCLUDE}/cudnn.h)
     set(cudnn cuda/cudnn_api.c cuda/cudnn_attention.c cuda/cudnn_graph.c cuda/cudnn_sdpa.c)

@@ -26,6 +26,8 @@ lathe_simulate(test_cublaslt lathe_simulated)
 lathe_sim_test(sim_cublaslt ENV LD_LIBRARY_PATH=${fake_folder} COMMAND test_cublaslt)
 lathe_sim_test(sim_matmul_cublaslt ENV LD_LIBRARY_PATH=${fake_folder}
                COMMAND op_check_sim matmul cublaslt)
+lathe_sim_test(sim_matmul_fp8_cublaslt ENV LD_LIBRARY_PATH=${fake_folder}
+               COMMAND op_check_sim matmul_fp8 cublaslt)
 lathe_sim_test(sim_matmul_cublaslt_split
                ENV LD_LIBRARY_PATH=${fake_folder} FAKE_CUBLASLT=no_epilogue
                COMMAND op_check_sim matmul cublaslt)

@@ -11,7 +11,9 @@
 //   3  K in two parts (workspace), other bits
 //
 // 1 to 5 need operands at multiples of 16 bytes. Without a bias, 0 comes first; with one, 3 does.
-// GELU is the tanh form, taken of the f32 sum; aux holds the rounded sum.
+// GELU is the tanh form, taken of the f32 sum; aux holds the rounded sum. FP8 is taken as on
+// Hopper: both operands with k contiguous, not both in E5M2, m, k, rows and addresses multiples of
+// 16, n of 8, and with a scale for each.
 //
 // SPDX-License-Identifier: MIT
 #include "tests/kernels/fake_cublaslt.h"
@@ -37,6 +39,8 @@ typedef struct Op {
     const void *bias;
     void *aux;
     int64_t aux_ld;
+    const float *a_scale, *b_scale;
+    int8_t fast;
 } Op;
 
 typedef struct Layout {
@@ -119,6 +123,16 @@ const char *cublasLtGetStatusString(cublasStatus_t s)
 
 // ---- descriptors ------------------------------------------------------------------------------
 
+static bool is_fp8(cudaDataType t)
+{
+    return t == CUDA_R_8F_E4M3 || t == CUDA_R_8F_E5M2;
+}
+
+static size_t bytes_of(cudaDataType t)
+{
+    return is_fp8(t) ? 1 : t == CUDA_R_32F ? 4 : 2;
+}
+
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
                                         cudaDataType_t scale)
 {
@@ -151,7 +165,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                  {CUBLASLT_MATMUL_DESC_EPILOGUE, 4, &op->epilogue},
                  {CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8, &op->bias},
                  {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, 8, &op->aux},
-                 {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 8, &op->aux_ld}};
+                 {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 8, &op->aux_ld},
+                 {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, 8, &op->a_scale},
+                 {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, 8, &op->b_scale},
+                 {CUBLASLT_MATMUL_DESC_FAST_ACCUM, 1, &op->fast}};
     for (int i = 0; i < (int)LT_COUNT(known); i++) {
         if (known[i].name != name) continue;
         if (known[i].size != size) return misuse("MatmulDescSetAttribute: size");
@@ -164,7 +181,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
                                           uint64_t rows, uint64_t cols, int64_t ld)
 {
-    if (type != CUDA_R_32F && type != CUDA_R_16BF && type != CUDA_R_16F)
+    if (type != CUDA_R_32F && type != CUDA_R_16BF && type != CUDA_R_16F && !is_fp8(type))
         return misuse("MatrixLayoutCreate: type");
     if (rows == 0 || cols == 0 || ld < (int64_t)rows) return misuse("MatrixLayoutCreate: size");
     Layout *l = calloc(1, sizeof *l);
@@ -223,10 +240,20 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 static uint64_t number_of(const Op *op, const Layout *a, const Layout *b, const Layout *d)
 {
-    const uint64_t parts[] = {(uint64_t)op->ta,  (uint64_t)op->tb,  (uint64_t)op->epilogue,
-                              (uint64_t)a->type, (uint64_t)d->type, a->rows,
-                              a->cols,           b->rows,           b->cols,
-                              (uint64_t)a->ld,   (uint64_t)b->ld,   (uint64_t)d->ld};
+    const uint64_t parts[] = {(uint64_t)op->ta,
+                              (uint64_t)op->tb,
+                              (uint64_t)op->epilogue,
+                              (uint64_t)a->type,
+                              (uint64_t)b->type,
+                              (uint64_t)d->type,
+                              (uint64_t)op->fast,
+                              a->rows,
+                              a->cols,
+                              b->rows,
+                              b->cols,
+                              (uint64_t)a->ld,
+                              (uint64_t)b->ld,
+                              (uint64_t)d->ld};
     uint64_t h = 1469598103934665603u;
     for (int i = 0; i < (int)LT_COUNT(parts); i++) h = (h ^ parts[i]) * 1099511628211u;
     return h;
@@ -242,6 +269,24 @@ static bool has_aux(const Op *op)
     return (op->epilogue & 128) != 0;
 }
 
+// What Hopper does not do in FP8 is refused, what makes no sense ends the program.
+static cublasStatus_t check_fp8(const Op *op, const Layout *a, const Layout *b, const Layout *d)
+{
+    if (!is_fp8(a->type) || !is_fp8(b->type)) return misuse("FP8 and another type");
+    if (!op->a_scale || (uintptr_t)op->a_scale % 16) return misuse("FP8: the scale of A");
+    if (!op->b_scale || (uintptr_t)op->b_scale % 16) return misuse("FP8: the scale of B");
+    if (has_bias(op) && d->type == CUDA_R_32F) return misuse("FP8: a bias of f32");
+    const bool same_e5m2 = a->type == CUDA_R_8F_E5M2 && b->type == CUDA_R_8F_E5M2;
+    if (op->ta != CUBLAS_OP_T || op->tb != CUBLAS_OP_N || same_e5m2)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (op->epilogue != CUBLASLT_EPILOGUE_DEFAULT && op->epilogue != CUBLASLT_EPILOGUE_BIAS)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    const uint64_t sizes[] = {a->rows, a->cols, 2 * b->cols, (uint64_t)a->ld, (uint64_t)b->ld};
+    for (int i = 0; i < (int)LT_COUNT(sizes); i++)
+        if (sizes[i] % 16) return CUBLAS_STATUS_NOT_SUPPORTED;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 // What is legal to ask for at all.
 static cublasStatus_t check_product(const Op *op, const Layout *a, const Layout *b, const Layout *c,
                                     const Layout *d)
@@ -251,11 +296,16 @@ static cublasStatus_t check_product(const Op *op, const Layout *a, const Layout 
     const uint64_t k2 = tb ? b->cols : b->rows, n = tb ? b->rows : b->cols;
     if (k != k2 || d->rows != m || d->cols != n) return misuse("the matrices do not fit");
     if (memcmp(c, d, sizeof *c) != 0) return misuse("C and D differ");
-    if (a->type != b->type) return misuse("A and B differ in type");
-    if (d->type != a->type && d->type != CUDA_R_32F) return misuse("type of D");
+    const bool fp8 = is_fp8(a->type) || is_fp8(b->type);
+    if (!fp8 && a->type != b->type) return misuse("A and B differ in type");
+    if (is_fp8(d->type) || (!fp8 && d->type != a->type && d->type != CUDA_R_32F))
+        return misuse("type of D");
+    if (!fp8 && (op->a_scale || op->b_scale || op->fast)) return misuse("scales without FP8");
     if (has_bias(op) && !op->bias) return misuse("bias: no address");
     if (!has_bias(op) && op->bias) return misuse("a bias that no one reads");
-    if (!has_aux(op)) return op->aux ? misuse("an aux that no one reads") : CUBLAS_STATUS_SUCCESS;
+    if (!has_aux(op) && op->aux) return misuse("an aux that no one reads");
+    if (fp8) return check_fp8(op, a, b, d);
+    if (!has_aux(op)) return CUBLAS_STATUS_SUCCESS;
     if (!op->aux || (uintptr_t)op->aux % 16 != 0) return misuse("aux: address");
     if (op->aux_ld % 8 != 0 || op->aux_ld < (int64_t)m) return misuse("aux: leading dimension");
     return CUBLAS_STATUS_SUCCESS;
@@ -278,8 +328,8 @@ static bool offered(int id, const Preference *p, const Layout *a, const Layout *
     const uint32_t scheme = scheme_of(id);
     if (scheme && !(p->schemes & scheme)) return false;
     if (workspace_of(id, d) > p->workspace) return false;
-    if (id == 0) return true;
-    const size_t size_ab = a->type == CUDA_R_32F ? 4 : 2, size_d = d->type == CUDA_R_32F ? 4 : 2;
+    if (id == 0 && !is_fp8(a->type)) return true;
+    const size_t size_ab = bytes_of(a->type), size_d = bytes_of(d->type);
     for (int i = 0; i < 4; i++)
         if (p->align[i] < 16) return false;
     return (size_t)a->ld * size_ab % 16 == 0 && (size_t)b->ld * size_ab % 16 == 0 &&
@@ -332,7 +382,13 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
 
 static DType dtype_of(cudaDataType t)
 {
-    return t == CUDA_R_16BF ? DTYPE_BF16 : t == CUDA_R_16F ? DTYPE_F16 : DTYPE_F32;
+    switch (t) {
+    case CUDA_R_16BF: return DTYPE_BF16;
+    case CUDA_R_16F: return DTYPE_F16;
+    case CUDA_R_8F_E4M3: return DTYPE_E4M3;
+    case CUDA_R_8F_E5M2: return DTYPE_E5M2;
+    default: return DTYPE_F32;
+    }
 }
 
 // Of k terms from `from` on, every `step`-th.
@@ -371,6 +427,7 @@ static void finish(const Job *j, int64_t row, int64_t col, float s)
     const DType t = dtype_of(j->d.type);
     const int64_t at = row + col * j->d.ld, aux = row + col * j->op.aux_ld;
     s *= j->alpha;
+    if (is_fp8(j->a.type)) s *= *j->op.a_scale * *j->op.b_scale;
     if (j->beta != 0) s += j->beta * dtype_load(j->C, t, at);
     if (has_bias(&j->op)) s += dtype_load(j->op.bias, t, row);
     if (j->op.epilogue == CUBLASLT_EPILOGUE_DGELU)
@@ -394,8 +451,8 @@ static void work(void *job)
 
 static cublasStatus_t check_run(const Algo *algo, const Job *j, size_t workspace)
 {
-    const uint32_t align = algo->id == 0 ? 1 : 16;
-    const size_t size = j->a.type == CUDA_R_32F ? 4 : 2;
+    const uint32_t align = algo->id == 0 && !is_fp8(j->a.type) ? 1 : 16;
+    const size_t size = bytes_of(j->a.type);
     if (algo->magic != MAGIC || algo->product != number_of(&j->op, &j->a, &j->b, &j->d))
         return misuse("an algorithm of another product");
     if ((uintptr_t)j->A % size || (uintptr_t)j->B % size || (uintptr_t)j->A % align ||
@@ -447,5 +504,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t desc, con
     counts.queued++;
     counts.fused += ((const Op *)desc)->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
     counts.last_algo = algo.id;
+    counts.last_fast = ((const Op *)desc)->fast;
     return CUBLAS_STATUS_SUCCESS;
 }

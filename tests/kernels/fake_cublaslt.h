@@ -16,6 +16,7 @@ typedef struct FakeCublasltCounts {
     int64_t queued;    // products
     int64_t fused;     // of these, with an epilogue
     int64_t last_algo; // of the last product: an index into the list of fake_cublaslt.c
+    int64_t last_fast; // and its FAST_ACCUM
 } FakeCublasltCounts;
 
 FakeCublasltCounts *fake_cublaslt_counts(void);

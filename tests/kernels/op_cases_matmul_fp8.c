@@ -34,7 +34,7 @@ enum {
     HAS_NAN = 131072, // a NaN in A
 };
 
-const MatmulFp8Case matmul_fp8_cases[36] = {
+const MatmulFp8Case matmul_fp8_cases[39] = {
     {1, 1, 1, EXACT, MATMUL_PLAIN, 0},
     {16, 16, 16, EXACT | FAST | BIAS, MATMUL_PLAIN, 0},
     {129, 33, 17, EXACT | E5_A | PAD, MATMUL_PLAIN, 0},
@@ -73,6 +73,9 @@ const MatmulFp8Case matmul_fp8_cases[36] = {
      ACT_GELU_TANH},
     {20, 36, 32, HAS_NAN | BIAS | OUT_BOTH | PAD, MATMUL_GELU, ACT_GELU_TANH},
     {40, 36, 32, HAS_NAN | E5_A | NO_C | OUT_BOTH | OUT_E5 | DBIAS, MATMUL_DGELU, ACT_RELU},
+    {48, 32, 64, E5_A | F32_C | ACCUMULATE, MATMUL_PLAIN, 0}, // what a library serves, too
+    {16, 64, 128, EXACT | FAST | BIAS, MATMUL_PLAIN, 0},
+    {64, 48, 96, FAST | BIAS, MATMUL_PLAIN, 0},
 };
 
 static int64_t row16(int64_t n, int flags)

@@ -42,7 +42,7 @@ static float first_of(Bench *b, const void *src)
     return x;
 }
 
-// `fake`: what the stand-in is told. Only implementation `impl` of matmul is left.
+// `fake`: what the stand-in is told. Only implementation `impl` of matmul and matmul_fp8 is left.
 static void open_bench(Bench *b, const char *fake, const char *impl)
 {
     Err err;
@@ -52,6 +52,7 @@ static void open_bench(Bench *b, const char *fake, const char *impl)
     cuda_find(&found);
     assert_int_equal(cuda_open(&b->d, &b->ops, &found, 0, &err), ERR_NONE);
     assert_int_equal(ops_force(&b->ops, "matmul", impl, &err), ERR_NONE);
+    assert_int_equal(ops_force(&b->ops, "matmul_fp8", impl, &err), ERR_NONE);
     void **blocks[] = {&b->A, &b->B, &b->C, &b->bias, &b->aux};
     for (int i = 0; i < (int)LT_COUNT(blocks); i++) {
         assert_int_equal(device_alloc(&b->d, (M + N) * LD * 4, blocks[i], &err), ERR_NONE);
@@ -303,6 +304,148 @@ static void more_shapes_than_are_kept_are_asked_for_again(void **state)
     close_bench(&b);
 }
 
+// ---- FP8 --------------------------------------------------------------------------------------
+
+enum { FM = 32, FN = 16, FK = 48 };
+
+// Operands of 1.5 and 2, scales of 1/2 and 1/8: a product is FK * 3 / 16 = 9.
+static MatmulFp8Args fp8_product(Bench *b)
+{
+    unsigned char a[FM * FK], w[FN * FK];
+    const Fp8Scale scales[2] = {{.inv = 0.5f, .scale = 2, .max = 448},
+                                {.inv = 0.125f, .scale = 8, .max = 448}};
+    memset(a, fp8_from_f32(1.5f, DTYPE_E5M2), sizeof a);
+    memset(w, fp8_from_f32(2, DTYPE_E4M3), sizeof w);
+    assert_int_equal(device_upload(&b->d, b->A, a, sizeof a, NULL), ERR_NONE);
+    assert_int_equal(device_upload(&b->d, b->B, w, sizeof w, NULL), ERR_NONE);
+    assert_int_equal(device_upload(&b->d, b->aux, scales, sizeof scales, NULL), ERR_NONE);
+    const Fp8Scale *s = b->aux;
+    return (MatmulFp8Args){.C = b->C,
+                           .A = b->A,
+                           .B = b->B,
+                           .a_inv = &s[0].inv,
+                           .b_inv = &s[1].inv,
+                           .M = FM,
+                           .N = FN,
+                           .K = FK,
+                           .lda = FK,
+                           .ldb = FK,
+                           .ldc = FN,
+                           .a_dtype = DTYPE_E5M2,
+                           .b_dtype = DTYPE_E4M3,
+                           .c_dtype = DTYPE_BF16,
+                           .bias_dtype = DTYPE_BF16};
+}
+
+static Status run_fp8(Bench *b, const MatmulFp8Args *a, Err *err)
+{
+    OpCtx cx = {.ops = &b->ops, .device = &b->d, .scratch = b->scratch, .scratch_bytes = SCRATCH};
+    return op_matmul_fp8(&cx, a, err);
+}
+
+static float first_bf16(Bench *b)
+{
+    uint16_t x = 0;
+    assert_int_equal(device_download(&b->d, &x, b->C, sizeof x, NULL), ERR_NONE);
+    return bf16_to_f32(x);
+}
+
+static void fp8_products_are_scaled_and_get_a_bias(void **state)
+{
+    Bench b;
+    Err err;
+    (void)state;
+    open_bench(&b, "", "cublaslt");
+    MatmulFp8Args a = fp8_product(&b);
+    assert_int_equal(run_fp8(&b, &a, &err), ERR_NONE);
+    assert_true(first_bf16(&b) == 9);
+    uint16_t bias[FN];
+    for (int i = 0; i < FN; i++) bias[i] = bf16_from_f32(-4);
+    assert_int_equal(device_upload(&b.d, b.bias, bias, sizeof bias, NULL), ERR_NONE);
+    a.bias = b.bias;
+    assert_int_equal(run_fp8(&b, &a, &err), ERR_NONE);
+    assert_true(first_bf16(&b) == 5);
+    close_bench(&b);
+}
+
+static void fp8_products_add_to_f32_once(void **state)
+{
+    Bench b;
+    Err err;
+    (void)state;
+    open_bench(&b, "", "cublaslt");
+    MatmulFp8Args a = fp8_product(&b); // C is all ones
+    a.c_dtype = DTYPE_F32;
+    a.accumulate = true;
+    assert_int_equal(run_fp8(&b, &a, &err), ERR_NONE); // times algorithms
+    assert_true(b.counts->queued > 1);
+    assert_true(first_of(&b, b.C) == 10);
+    assert_int_equal(run_fp8(&b, &a, &err), ERR_NONE);
+    assert_true(first_of(&b, b.C) == 19);
+    close_bench(&b);
+}
+
+static void fast_sums_are_asked_for_where_the_call_says_so(void **state)
+{
+    Bench b;
+    Err err;
+    (void)state;
+    open_bench(&b, "", "cublaslt");
+    for (int fast = 0; fast < 2; fast++) {
+        MatmulFp8Args a = fp8_product(&b);
+        a.fast = fast;
+        assert_int_equal(run_fp8(&b, &a, &err), ERR_NONE);
+        assert_int_equal(b.counts->last_fast, fast);
+    }
+    close_bench(&b);
+}
+
+static void fp8_scales_may_move_from_call_to_call(void **state)
+{
+    Bench b;
+    Err err;
+    (void)state;
+    open_bench(&b, "", "cublaslt");
+    MatmulFp8Args a = fp8_product(&b);
+    assert_int_equal(run_fp8(&b, &a, &err), ERR_NONE);
+    const int64_t asked = b.counts->asked;
+    a.a_inv = a.b_inv;
+    assert_int_equal(run_fp8(&b, &a, &err), ERR_NONE);
+    assert_true(first_bf16(&b) == 2.25f);
+    assert_int_equal(b.counts->asked, asked);
+    close_bench(&b);
+}
+
+static void refuse_fp8(Bench *b, const MatmulFp8Args *a, const char *why)
+{
+    Err err;
+    assert_int_equal(run_fp8(b, a, &err), ERR_UNSUPPORTED);
+    if (!strstr(err.text, why)) fail_msg("'%s' should say '%s'", err.text, why);
+}
+
+static void fp8_products_that_are_not_served_say_why(void **state)
+{
+    Bench b;
+    (void)state;
+    open_bench(&b, "", "cublaslt");
+    MatmulFp8Args a = fp8_product(&b);
+    a.K = FK - 8;
+    refuse_fp8(&b, &a, "no algorithm for C[32,16] = A B^T, K = 40");
+    refuse_fp8(&b, &a, "e5m2 x e4m3 to bf16");
+    a = fp8_product(&b);
+    a.epilogue = MATMUL_GELU;
+    refuse_fp8(&b, &a, "activations");
+    a = fp8_product(&b);
+    a.bias = b.bias;
+    a.bias_dtype = DTYPE_F32;
+    refuse_fp8(&b, &a, "bias of C's type");
+    a = fp8_product(&b);
+    a.C = NULL;
+    a.out = (Fp8Out){.q = b.C, .ld_q = FN, .scale = b.aux, .dtype = DTYPE_E4M3};
+    refuse_fp8(&b, &a, "results in FP8");
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +461,11 @@ int main(void)
         cmocka_unit_test(a_library_that_does_not_start_says_so),
         cmocka_unit_test(the_library_is_described),
         cmocka_unit_test(more_shapes_than_are_kept_are_asked_for_again),
+        cmocka_unit_test(fp8_products_are_scaled_and_get_a_bias),
+        cmocka_unit_test(fp8_products_add_to_f32_once),
+        cmocka_unit_test(fast_sums_are_asked_for_where_the_call_says_so),
+        cmocka_unit_test(fp8_scales_may_move_from_call_to_call),
+        cmocka_unit_test(fp8_products_that_are_not_served_say_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,7 @@ static void every_call_is_accepted(void **state)
 {
     CublasltChoices choices = {.api = *state};
     static char bias[16], aux[16];
+    const CublasltPointers at = {.bias = bias, .aux = aux};
     for (int e = 0; e < (int)LT_COUNT(epilogues); e++)
         for (int i = 0; i < 24; i++) {
             const int32_t ab = i % 3 == 0 ? DTYPE_F32 : i % 3 == 1 ? DTYPE_BF16 : DTYPE_F16;
@@ -51,17 +52,53 @@ static void every_call_is_accepted(void **state)
                                        .trans_b = tb,
                                        .epilogue = epilogues[e],
                                        .has_aux = (epilogues[e] & 128) != 0,
-                                       .ab_dtype = ab,
+                                       .a_dtype = ab,
+                                       .b_dtype = ab,
                                        .d_dtype = i & 16 ? DTYPE_F32 : ab,
                                        .align_a = 16,
                                        .align_b = 2,
                                        .align_d = 16,
                                        .align_bias = epilogues[e] & 4 ? 16 : 0};
-            const CublasltChoice *c = cublaslt_choose(&choices, &p, bias, aux);
+            const CublasltChoice *c = cublaslt_choose(&choices, &p, &at);
             assert_non_null(c);
             if (c->status != CUBLAS_STATUS_NOT_SUPPORTED)
                 fail_msg("epilogue %d, case %d: status %d", epilogues[e], i, (int)c->status);
         }
+    cublaslt_forget(&choices);
+}
+
+static void every_call_in_fp8_is_accepted(void **state)
+{
+    CublasltChoices choices = {.api = *state};
+    static char bias[16];
+    static _Alignas(16) float scales[8];
+    const CublasltPointers at = {.bias = bias, .a_scale = scales, .b_scale = scales + 4};
+    for (int i = 0; i < 24; i++) {
+        const bool with_bias = i & 8;
+        const CublasltProduct p = {.m = 32,
+                                   .n = 64,
+                                   .k = 48,
+                                   .lda = 48,
+                                   .ldb = 64,
+                                   .ldd = 32,
+                                   .trans_a = 1,
+                                   .add = i % 3 == 0 && !with_bias,
+                                   .epilogue = with_bias ? CUBLASLT_EPILOGUE_BIAS
+                                                         : CUBLASLT_EPILOGUE_DEFAULT,
+                                   .a_dtype = i & 1 ? DTYPE_E5M2 : DTYPE_E4M3,
+                                   .b_dtype = i & 2 ? DTYPE_E5M2 : DTYPE_E4M3,
+                                   .d_dtype = i % 3 == 0 && !with_bias ? DTYPE_F32 : DTYPE_BF16,
+                                   .align_a = 16,
+                                   .align_b = 16,
+                                   .align_d = 16,
+                                   .align_bias = with_bias ? 16 : 0,
+                                   .scaled = 1,
+                                   .fast = (i & 4) != 0};
+        const CublasltChoice *c = cublaslt_choose(&choices, &p, &at);
+        assert_non_null(c);
+        if (c->status != CUBLAS_STATUS_NOT_SUPPORTED)
+            fail_msg("FP8, case %d: status %d", i, (int)c->status);
+    }
     cublaslt_forget(&choices);
 }
 
@@ -76,6 +113,7 @@ int main(void)
     api.MatmulAlgoGetHeuristic = offers_nothing;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_call_is_accepted, &api),
+        cmocka_unit_test_prestate(every_call_in_fp8_is_accepted, &api),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
