@@ -25,6 +25,8 @@
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/embedding_bwd.h"
 #include "kernels/ops/embedding_fwd.h"
+#include "kernels/ops/fp8_quantize.h"
+#include "kernels/ops/fp8_update.h"
 #include "kernels/ops/layernorm_bwd.h"
 #include "kernels/ops/layernorm_fwd.h"
 #include "kernels/ops/matmul.h"
@@ -51,6 +53,8 @@ CUDA_KERNEL(cuda_cross_entropy, CrossEntropyArgs);
 CUDA_KERNEL(cuda_sum_squares, SumSquaresArgs);
 CUDA_KERNEL(cuda_adamw, AdamwArgs);
 CUDA_KERNEL(cuda_cast, CastArgs);
+CUDA_KERNEL(cuda_fp8_quantize, Fp8QuantizeArgs);
+CUDA_KERNEL(cuda_fp8_update, Fp8UpdateArgs);
 
 CUDA_KERNEL(hopper_matmul, MatmulArgs);
 CUDA_KERNEL(hopper_matmul_fp8, MatmulFp8Args);
