@@ -158,9 +158,10 @@ __global__ void __launch_bounds__(GROUP_MAX) layernorm_fwd_kernel(LayernormFwdAr
 
 } // namespace
 
-bool cuda_layernorm_fwd_supports(const CudaDevice *, const LayernormFwdArgs *, const char **)
+bool cuda_layernorm_fwd_supports(const CudaDevice *, const LayernormFwdArgs *a, const char **why)
 {
-    return true;
+    *why = "does not write FP8";
+    return !a->q.scale;
 }
 
 size_t cuda_layernorm_fwd_scratch(const CudaDevice *, const LayernormFwdArgs *)

@@ -13,8 +13,10 @@ Status layernorm_fwd_check(const LayernormFwdArgs *a, Err *err)
         return err_set(err, ERR_USAGE, "N = %lld, C = %lld, row0 = %lld", (long long)a->N,
                        (long long)a->C, (long long)a->row0);
     if (!(a->eps >= 0)) return err_set(err, ERR_USAGE, "eps = %g", (double)a->eps);
+    TRY(legal_fp8_out(&a->q, a->N, a->C, err));
     if (a->N == 0) return ERR_NONE;
-    if (!a->out || !a->x || !a->weight) return err_set(err, ERR_USAGE, "out, x or weight is NULL");
+    if ((!a->out && !a->q.scale) || !a->x || !a->weight)
+        return err_set(err, ERR_USAGE, "out, x or weight is NULL");
     if (!a->add) return ERR_NONE;
     TRY(legal_type("add", a->add_dtype, err));
     if (!a->resid_out) return err_set(err, ERR_USAGE, "add needs resid_out");
@@ -30,5 +32,7 @@ double layernorm_fwd_bytes(const LayernormFwdArgs *a)
 {
     const double x = (double)dtype_bytes(a->x_dtype), out = (double)dtype_bytes(a->out_dtype);
     const double add = a->add ? (double)dtype_bytes(a->add_dtype) : 0;
-    return (x + add + (a->resid_out ? x : 0) + out) * (double)a->N * (double)a->C;
+    const double fp8 = a->q.scale ? (a->q.q ? 1 : 0) + (a->q.qt ? 1 : 0) : 0;
+    return (x + add + (a->resid_out ? x : 0) + (a->out ? out : 0) + fp8) * (double)a->N *
+           (double)a->C;
 }

@@ -167,7 +167,10 @@ static const LayernormCase layernorm_cases[] = {
     {7, 7, 768, 2, 0.1, 1, 1, 0}, {2, 1, 1601, 2, 0, 1, 1, 100}, {130, 13, 127, 2, 0, 1, 0, 0},
     {9, 3, 128, 0, 0, 0, 1, 30},  {600, 60, 48, 2, 0.1, 1, 1, 0},
     {2, 1, 16403, 2, 0, 1, 1, 30}, {1, 1, 16640, 2, 0.1, 1, 1, 100},
+    {33, 11, 40, 2, 0.1, 1, 1, 0}, {17, 17, 129, 0, 0, 1, 1, 0},  {64, 8, 64, 1, 0, 1, 0, 0},
+    {130, 13, 96, 2, 0, 1, 1, 0},
 };
+enum { LAYERNORM_PLAIN = 13 }; // the forward cases before this one write no FP8
 
 static void add_offset(Tensor *t, double offset)
 {
@@ -193,9 +196,13 @@ static void build_layernorm_fwd(Case *c, int variant, const Mix *m)
     add_offset(x, l.offset);
     put_nan(x, variant, l.N / 2, l.C / 2);
     a->x        = tensor_dev(x);
-    Tensor *out = case_tensor(c, TENSOR_OUT, "out", m->act, l.N, l.C, l.C, 1);
-    out->floor  = slack;
-    a->out      = tensor_dev(out);
+    if (variant >= LAYERNORM_PLAIN)
+        case_layernorm_fp8(c, a, variant - LAYERNORM_PLAIN, slack);
+    if (variant <= LAYERNORM_PLAIN) {
+        Tensor *out = case_tensor(c, TENSOR_OUT, "out", m->act, l.N, l.C, l.C, 1);
+        out->floor  = slack;
+        a->out      = tensor_dev(out);
+    }
     a->weight   = tensor_dev(case_tensor(c, TENSOR_IN, "weight", wt, 1, l.C, l.C, 1));
     if (l.bias) a->bias = tensor_dev(case_tensor(c, TENSOR_IN, "bias", wt, 1, l.C, l.C, 1));
     if (l.resid && variant % 4 == 2) { // in place

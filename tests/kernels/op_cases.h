@@ -32,4 +32,6 @@ extern const Fp8QuantizeCase fp8_quantize_cases[24];
 void build_fp8_quantize(Case *c, int variant, const Mix *m);
 extern const Fp8UpdateCase fp8_update_cases[12];
 void build_fp8_update(Case *c, int variant, const Mix *m);
+// The FP8 outputs of layernorm_fwd, of one of four sorts.
+void case_layernorm_fp8(Case *c, LayernormFwdArgs *a, int sort, double floor);
 LT_C_END

@@ -108,28 +108,36 @@ static float number(const Fp8QuantizeCase *k, DType t, DType fp8, int64_t i, flo
     return dtype_float(near + (uint32_t)(i % 3) - (near & 0x7fffffffu ? 1 : 0)) / k->scale;
 }
 
-static void build_out(Case *c, const Fp8QuantizeCase *k, Fp8Out *o)
+// floor: of the tolerance of what the numbers are; 0: exact.
+static void build_out(Case *c, Fp8Out *o, int64_t R, int64_t C, int flags, float scale,
+                      double floor)
 {
     static const uint32_t before[4] = {3, 0, 70, 0};
     static const float seen[] = {-1, 0, 1e30f};
-    const Fp8Scale s = {.inv = 1 / k->scale, .scale = k->scale, .max = fp8_max(o->dtype)};
-    o->scale = scales(c, k->flags & CURRENT ? TENSOR_INOUT : TENSOR_IN, 1, &s);
-    if (!(k->flags & NO_Q)) {
-        o->ld_q = row16(k->C, k->flags & PAD);
-        Tensor *q = case_tensor(c, TENSOR_OUT, "q", o->dtype, k->R, k->C, o->ld_q, 1);
-        q->exact = true;
-        o->q = tensor_dev(q);
+    const Fp8Scale s = {.inv = 1 / scale, .scale = scale, .max = fp8_max(o->dtype)};
+    Tensor *numbers[3] = {NULL};
+    o->scale = scales(c, flags & CURRENT ? TENSOR_INOUT : TENSOR_IN, 1, &s);
+    if (!(flags & NO_Q)) {
+        o->ld_q = row16(C, flags & PAD);
+        numbers[0] = case_tensor(c, TENSOR_OUT, "q", o->dtype, R, C, o->ld_q, 1);
+        o->q = tensor_dev(numbers[0]);
     }
-    if (!(k->flags & NO_QT)) { // its padding is written
-        o->ld_qt = row16(k->R, k->flags & PAD);
-        Tensor *qt = case_tensor(c, TENSOR_OUT, "qt", o->dtype, k->C, o->ld_qt, o->ld_qt, 1);
-        qt->exact = true;
-        o->qt = tensor_dev(qt);
+    if (!(flags & NO_QT)) { // its padding is written
+        o->ld_qt = row16(R, flags & PAD);
+        numbers[1] = case_tensor(c, TENSOR_OUT, "qt", o->dtype, C, o->ld_qt, o->ld_qt, 1);
+        o->qt = tensor_dev(numbers[1]);
     }
-    if (!(k->flags & NO_AMAX))
-        o->amax = tensor_dev(exact_words(c, TENSOR_INOUT, "amax", 1, &seen[c->seed % 3]));
-    if (!(k->flags & NO_COUNT))
+    if (!(flags & NO_AMAX)) {
+        numbers[2] = exact_words(c, TENSOR_INOUT, "amax", 1, &seen[c->seed % 3]);
+        o->amax = tensor_dev(numbers[2]);
+    }
+    if (!(flags & NO_COUNT))
         o->count = tensor_dev(exact_words(c, TENSOR_INOUT, "count", 4, before));
+    for (int i = 0; i < 3; i++) {
+        if (!numbers[i]) continue;
+        numbers[i]->exact = floor <= 0;
+        numbers[i]->floor = floor;
+    }
 }
 
 void build_fp8_quantize(Case *c, int variant, const Mix *m)
@@ -150,10 +158,19 @@ void build_fp8_quantize(Case *c, int variant, const Mix *m)
         dtype_store(tensor_host(src), m->act, at, number(k, m->act, a->out.dtype, i, x));
     }
     a->src = tensor_dev(src);
-    build_out(c, k, &a->out);
+    build_out(c, &a->out, k->R, k->C, k->flags, k->scale, 0);
     if (!(k->flags & DBIAS)) return;
     const TensorRole role = a->accumulate ? TENSOR_INOUT : TENSOR_OUT;
     a->dbias = tensor_dev(case_tensor(c, role, "dbias", DTYPE_F32, 1, k->C, k->C, 1));
+}
+
+// A row's numbers differ in their last bits, and so may FP8 numbers by a step; what is clamped or
+// flushed does not, with this scale.
+void case_layernorm_fp8(Case *c, LayernormFwdArgs *a, int sort, double floor)
+{
+    static const int flags[] = {0, NO_QT | NO_COUNT, NO_Q | PAD, PAD};
+    a->q.dtype = sort == 2 ? DTYPE_E5M2 : DTYPE_E4M3;
+    build_out(c, &a->q, a->N, a->C, flags[sort], 8, fmax(floor, 2e-6));
 }
 
 // ---- fp8_update ---------------------------------------------------------------------------------
