@@ -4,7 +4,9 @@
 // copies and kernels in order on one stream; errors of queued work come out of device_sync and
 // device_download. When device_upload returns, the host may change what it gave; when
 // device_download returns, the bytes are there. device_download_later only queues, into memory from
-// device_host_alloc, and the bytes are there after the next device_sync.
+// device_host_alloc, and the bytes are there after the next device_sync. To wait for a part of the
+// queue only, device_mark remembers the point that it has reached, and device_wait waits until the
+// device has passed it, while what was queued since goes on.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -26,6 +28,8 @@ typedef struct DeviceVtable {
     Status (*download_later)(Device *d, void *host_dst, const void *src, size_t bytes, Err *err);
     Status (*host_alloc)(Device *d, size_t bytes, void **out, Err *err); // zero filled, as alloc
     void (*host_free)(Device *d, void *p, size_t bytes);
+    Status (*mark)(Device *d, int which, Err *err); // 0 or 1: there are two marks
+    Status (*wait)(Device *d, int which, Err *err); // at once for one that was never set
 } DeviceVtable;
 
 struct Device {
@@ -57,3 +61,5 @@ LT_C_END
     ((d)->v->download_later((d), (dst), (src), (bytes), (err)))
 #define device_host_alloc(d, bytes, out, err) ((d)->v->host_alloc((d), (bytes), (out), (err)))
 #define device_host_free(d, p, bytes)         ((d)->v->host_free((d), (p), (bytes)))
+#define device_mark(d, which, err)            ((d)->v->mark((d), (which), (err)))
+#define device_wait(d, which, err)            ((d)->v->wait((d), (which), (err)))

@@ -45,6 +45,14 @@ static Status cpu_sync(Device *d, Err *err)
     return ERR_NONE;
 }
 
+static Status cpu_mark(Device *d, int which, Err *err)
+{
+    (void)d;
+    (void)which;
+    (void)err;
+    return ERR_NONE;
+}
+
 void device_cpu_init(Device *d, int threads)
 {
     static const DeviceVtable cpu = {.alloc = cpu_alloc,
@@ -56,7 +64,9 @@ void device_cpu_init(Device *d, int threads)
                                      .sync = cpu_sync,
                                      .download_later = cpu_copy_in,
                                      .host_alloc = cpu_alloc,
-                                     .host_free = cpu_free};
+                                     .host_free = cpu_free,
+                                     .mark = cpu_mark,
+                                     .wait = cpu_mark};
     *d = (Device){.v = &cpu, .is_host = true, .index = -1};
     // The runtime looked before it bound this thread, if the user told it to.
     d->threads = threads > 0 ? threads : omp_get_num_procs();

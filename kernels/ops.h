@@ -31,6 +31,8 @@
 #include "kernels/ops/layernorm_fwd.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/matmul_fp8.h"
+#include "kernels/ops/step_gate.h"
+#include "kernels/ops/sum.h"
 #include "kernels/ops/sum_squares.h"
 
 enum { OPS_IMPL_MAX = 6 };

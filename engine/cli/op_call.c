@@ -496,6 +496,33 @@ static bool make_sum_squares(OpCall *c, int i, SumSquaresArgs *a)
     return i < 1;
 }
 
+// Losses are f32 in every policy.
+static bool make_sum(OpCall *c, int i, SumArgs *a)
+{
+    const DType t = c->prec->act;
+    const int64_t n = rows_of(c->shape);
+    describe(c, "losses", t == DTYPE_F32);
+    *a = (SumArgs){
+        .out = (double *)(void *)tensor(c, 1, DTYPE_I64), .x = tensor(c, n, t), .n = n, .dtype = t};
+    return i < 1;
+}
+
+// Of a skipped step: one that counts would need the rates of another update the next time.
+static bool make_step_gate(OpCall *c, int i, StepGateArgs *a)
+{
+    double *sums = (double *)(void *)tensor(c, 2, DTYPE_I64);
+    StepRates *rates = arena_alloc(c->memory, 2 * sizeof *rates);
+    StepGate *gate = arena_alloc(c->memory, sizeof *gate);
+    if (!c->sent && !arena_is_counting(c->memory)) {
+        sums[0] = (double)NAN;
+        *gate = (StepGate){.scale = {.scale = 1}};
+        rates[0] = (StepRates){.step = 1};
+    }
+    describe(c, "clip and skip", 1);
+    *a = (StepGateArgs){.gate = gate, .norm2 = sums, .loss = sums + 1, .rates = rates, .clip = 1};
+    return i < 1;
+}
+
 static bool make_adamw(OpCall *c, int i, AdamwArgs *a)
 {
     const DType t = c->prec->param;

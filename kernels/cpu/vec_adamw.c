@@ -86,16 +86,19 @@ LT_INLINE void run(const AdamwArgs *a, const Rates *r, DType param, bool stream,
 Status ISA_NAME(vec_adamw)(const AdamwArgs *a, OpCtx *cx, Err *err)
 {
     (void)err;
-    const double fix1 = 1.0 - pow(a->beta1, (double)a->step);
-    const double fix2 = 1.0 - pow(a->beta2, (double)a->step);
-    const Rates r = {.g = a->grad_scale,
+    const StepGate *const gate = a->gate;
+    if (gate && gate->skip) return ERR_NONE;
+    const double lr = gate ? gate->rates.lr : a->lr;
+    const double fix1 = gate ? gate->rates.correct1 : 1.0 - pow(a->beta1, (double)a->step);
+    const double fix2 = gate ? gate->rates.correct2 : 1.0 - pow(a->beta2, (double)a->step);
+    const Rates r = {.g = gate ? gate->grad_scale : a->grad_scale,
                      .b1 = (float)a->beta1,
                      .c1 = (float)(1.0 - a->beta1),
                      .b2 = (float)a->beta2,
                      .c2 = (float)(1.0 - a->beta2),
-                     .fix1 = (float)(a->lr / fix1),
+                     .fix1 = (float)(lr / fix1),
                      .fix2 = (float)(1.0 / fix2),
-                     .decay = (float)(a->lr * a->weight_decay),
+                     .decay = (float)(lr * a->weight_decay),
                      .eps = (float)a->eps};
 #pragma omp parallel for num_threads(cx->device->threads) schedule(static) if (a->n > ADAMW_CHUNK)
     for (int64_t i0 = 0; i0 < a->n; i0 += ADAMW_CHUNK) {

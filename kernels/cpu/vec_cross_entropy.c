@@ -68,10 +68,11 @@ LT_INLINE void row_run(const CrossEntropyArgs *a, DType dt, int64_t n)
     const float xt = dtype_load(a->logits, dt, row + t);
     a->loss[n] = (float)(log(total) + (double)(peak - xt));
     if (!a->want_grad) return;
-    const double each = (double)a->grad_scale / total;
+    const double scale = (double)a->grad_scale * (a->scale ? (double)*a->scale : 1.0);
+    const double each = scale / total;
     const double et = (double)exp_below(vec_set(xt), most)[0];
     const float mul = (float)each;
-    const float dx_t = (float)(et * each - (double)a->grad_scale); // of the target
+    const float dx_t = (float)(et * each - scale); // of the target
     for (v = 0; v + VL <= V; v += VL) {
         const VecF p = exp_below(vec_load_as(a->logits, dt, row + v), most);
         vec_store_as(a->logits, dt, row + v, p * mul);

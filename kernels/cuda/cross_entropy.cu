@@ -23,7 +23,7 @@
 //         reads what another one wrote.
 //         A row's bits depend on V alone. What columns V .. Vp-1 hold is not used.
 // SHAPES  any N, V, Vp and alignment; vectors when Vp is a multiple of 8.
-// REGISTERS (sm_90, no spills)  58, 64 unaligned: two blocks of 512 threads a processor
+// REGISTERS (sm_90, no spills)  58, 59 unaligned: two blocks of 512 threads a processor
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/token.h"
@@ -95,19 +95,20 @@ template <bool ALIGNED>
 __device__ __forceinline__ void write_gradient(const CrossEntropyArgs &a, int64_t row,
                                                int64_t target, bool counted, Softmax s)
 {
+    constexpr int AT_ONCE = ALIGNED ? BATCH : 1; // the registers of two would not suffice
     const int64_t step = blockDim.x * W, begin = threadIdx.x * W;
-    const float scale = 1.0f / s.sum;
+    const float scale = 1.0f / s.sum, grad_scale = a.grad_scale * (a.scale ? *a.scale : 1.0f);
     if (begin >= a.Vp) return;
-    for (int64_t c0 = begin + (a.Vp - 1 - begin) / step * step; c0 >= begin; c0 -= BATCH * step) {
-        Raw<W> raw[BATCH] = {};
+    for (int64_t c0 = begin + (a.Vp - 1 - begin) / step * step; c0 >= begin; c0 -= AT_ONCE * step) {
+        Raw<W> raw[AT_ONCE] = {};
 #pragma unroll
-        for (int b = 0; b < BATCH; b++) {
+        for (int b = 0; b < AT_ONCE; b++) {
             const int64_t c = c0 - b * step, left = ALIGNED ? W : a.V - c;
             if (counted && c >= begin && c < a.V)
                 raw[b] = load_raw<W>(a.logits, a.dtype, row + c, left, ALIGNED);
         }
 #pragma unroll
-        for (int b = 0; b < BATCH; b++) {
+        for (int b = 0; b < AT_ONCE; b++) {
             const int64_t c = c0 - b * step;
             float x[W];
             if (c < begin) break;
@@ -115,7 +116,7 @@ __device__ __forceinline__ void write_gradient(const CrossEntropyArgs &a, int64_
 #pragma unroll
             for (int k = 0; k < W; k++) {
                 const float p = exp_of(x[k] - s.top) * scale;
-                const float d = (c + k == target ? p - 1.0f : p) * a.grad_scale;
+                const float d = (c + k == target ? p - 1.0f : p) * grad_scale;
                 x[k] = counted && c + k < a.V ? d : 0.0f;
             }
             store(a.logits, a.dtype, row + c, ALIGNED ? W : a.Vp - c, ALIGNED, x);

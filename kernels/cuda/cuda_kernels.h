@@ -31,6 +31,8 @@
 #include "kernels/ops/layernorm_fwd.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/matmul_fp8.h"
+#include "kernels/ops/step_gate.h"
+#include "kernels/ops/sum.h"
 #include "kernels/ops/sum_squares.h"
 
 #define CUDA_KERNEL(name, Args)                                                                    \
@@ -51,6 +53,8 @@ CUDA_KERNEL(cuda_attention_fwd, AttentionFwdArgs);
 CUDA_KERNEL(cuda_attention_bwd, AttentionBwdArgs);
 CUDA_KERNEL(cuda_cross_entropy, CrossEntropyArgs);
 CUDA_KERNEL(cuda_sum_squares, SumSquaresArgs);
+CUDA_KERNEL(cuda_sum, SumArgs);
+CUDA_KERNEL(cuda_step_gate, StepGateArgs);
 CUDA_KERNEL(cuda_adamw, AdamwArgs);
 CUDA_KERNEL(cuda_cast, CastArgs);
 CUDA_KERNEL(cuda_fp8_quantize, Fp8QuantizeArgs);

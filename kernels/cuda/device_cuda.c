@@ -20,7 +20,8 @@ enum {
 
 typedef struct Queued {
     const char *op, *impl;
-    int64_t times;
+    int64_t times;     // since the last wait
+    int64_t marked[2]; // of these, before the mark
 } Queued;
 
 struct DeviceState {
@@ -33,6 +34,7 @@ struct DeviceState {
     cudaEvent_t read[2]; // the GPU has read what was in it
     int side;            // the buffer being filled
     size_t filled;       // bytes of it
+    cudaEvent_t mark[2]; // of device_mark
 };
 
 const CudaDevice *device_cuda_of(const Device *d)
@@ -97,7 +99,8 @@ Status device_cuda_queued(Device *d, const char *op, const char *impl, int code,
     }
     int i = 0;
     while (i < s->n_queued && (strcmp(s->queued[i].op, op) != 0 || s->queued[i].impl != impl)) i++;
-    if (i == s->n_queued && i < QUEUED_MAX) s->queued[s->n_queued++] = (Queued){op, impl, 0};
+    if (i == s->n_queued && i < QUEUED_MAX)
+        s->queued[s->n_queued++] = (Queued){.op = op, .impl = impl};
     if (i < QUEUED_MAX) s->queued[i].times++;
     return s->sync_each ? wait_for_all(d, "running one op", err) : ERR_NONE;
 }
@@ -196,6 +199,36 @@ static Status cuda_sync(Device *d, Err *err)
     return wait_for_all(d, "waiting for the GPU", err);
 }
 
+static Status cuda_mark(Device *d, int which, Err *err)
+{
+    DeviceState *s = d->state;
+    for (int i = 0; i < s->n_queued; i++) s->queued[i].marked[which] = s->queued[i].times;
+    const cudaError_t e = cudaEventRecord(s->mark[which], s->cuda.stream);
+    return e == cudaSuccess ? ERR_NONE : cuda_err(d, e, "marking a point of its queue", err);
+}
+
+// What was queued before the mark has gone well.
+static void forget_marked(DeviceState *s, int which)
+{
+    int left = 0;
+    for (int i = 0; i < s->n_queued; i++) {
+        Queued q = s->queued[i];
+        const int64_t done = q.marked[which];
+        q.times -= done;
+        for (int k = 0; k < 2; k++) q.marked[k] = LT_MAX(0, q.marked[k] - done);
+        if (q.times > 0) s->queued[left++] = q;
+    }
+    s->n_queued = left;
+}
+
+static Status cuda_wait(Device *d, int which, Err *err)
+{
+    const cudaError_t e = cudaEventSynchronize(d->state->mark[which]);
+    if (e != cudaSuccess) return cuda_err(d, e, "waiting for the GPU", err);
+    forget_marked(d->state, which);
+    return ERR_NONE;
+}
+
 static Status cuda_host_alloc(Device *d, size_t bytes, void **out, Err *err)
 {
     *out = NULL;
@@ -235,6 +268,7 @@ static cudaError_t acquire(DeviceState *s, char name[128])
     for (int i = 0; i < 2; i++) {
         if (e == cudaSuccess) e = cudaMallocHost((void **)&s->stage[i], STAGE_BYTES);
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(&s->read[i], cudaEventDisableTiming);
+        if (e == cudaSuccess) e = cudaEventCreateWithFlags(&s->mark[i], cudaEventDisableTiming);
     }
     return e;
 }
@@ -250,7 +284,9 @@ Status device_cuda_open(Device *d, int index, Err *err)
                                       .sync = cuda_sync,
                                       .download_later = cuda_download_later,
                                       .host_alloc = cuda_host_alloc,
-                                      .host_free = cuda_host_free};
+                                      .host_free = cuda_host_free,
+                                      .mark = cuda_mark,
+                                      .wait = cuda_wait};
     *d = (Device){.v = &cuda, .index = index, .threads = d->threads};
     d->state = mem_calloc(1, sizeof *d->state);
     if (!d->state) return mem_err(err, sizeof *d->state, "the device");
@@ -273,6 +309,7 @@ void device_cuda_close(Device *d)
     cudnn_attention_close(s->libraries.cudnn);
     for (int i = 0; i < 2; i++) {
         if (s->read[i]) (void)cudaEventDestroy(s->read[i]);
+        if (s->mark[i]) (void)cudaEventDestroy(s->mark[i]);
         if (s->stage[i]) (void)cudaFreeHost(s->stage[i]);
     }
     if (s->cuda.stream) (void)cudaStreamDestroy(s->cuda.stream);

@@ -6,7 +6,7 @@
 
 Status adamw_check(const AdamwArgs *a, Err *err)
 {
-    if (!legal_size(a->n, 1) || a->step < 1)
+    if (!legal_size(a->n, 1) || (!a->gate && a->step < 1))
         return err_set(err, ERR_USAGE, "n = %lld, step = %lld", (long long)a->n,
                        (long long)a->step);
     if (!(a->eps > 0)) return err_set(err, ERR_USAGE, "eps = %g; it must be positive", a->eps);

@@ -6,10 +6,12 @@
 //     v  = beta2 v + (1 - beta2) g^2
 //     w  = w - lr * weight_decay * w - lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
 //     param = w rounded to param_dtype        when param is not NULL
+//   With a gate (step_gate.h) step, lr and grad_scale are the gate's, which are known on the device
+//   only: the fields here are not read. gate->skip: nothing changes.
 //   as torch.optim.AdamW computes it: the decay uses the old w; the two bias corrections are
 //   computed in double once a call.
 // Edges:   n == 0: nothing happens. NaN gradients spread: the caller checks the norm first.
-// Legal:   step >= 1; eps > 0.
+// Legal:   step >= 1 without a gate; eps > 0.
 // Repeat:  bitwise.
 // Cost:    28 bytes an element with f32 states (+2 for a bf16 copy): memory bound.
 //
@@ -18,12 +20,14 @@
 #include <stdint.h>
 #include "engine/base/dtype.h"
 #include "engine/base/err.h"
+#include "kernels/ops/step_gate.h"
 
 typedef struct AdamwArgs {
     float       *w;     // [n]  in and out: master weights
     void        *param; // [n]  assign, param_dtype: the copy the model reads, or NULL
     float       *m, *v; // [n]  in and out
     const float *grad;  // [n]
+    const StepGate *gate; // one, on the device, or NULL
     int64_t      n, step;
     double       lr, beta1, beta2, eps, weight_decay;
     float        grad_scale; // clipping and loss scale together

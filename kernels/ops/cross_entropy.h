@@ -3,7 +3,7 @@
 // Math, for row n with target t = target[n], over the real vocabulary v < V:
 //     m            = max_v x[v]
 //     loss[n]      = log(sum_v exp(x[v] - m)) + m - x[t]
-//     dlogits[n,v] = (exp(x[v] - m) / sum - (v == t)) * grad_scale
+//     dlogits[n,v] = (exp(x[v] - m) / sum - (v == t)) * grad_scale * *scale
 // Edges:   target == TOKEN_IGNORE: loss 0, the whole dlogits row 0.
 //          V <= v < Vp is padding: its values do not matter (NaN is fine), gradient written as 0.
 //          N == 0: nothing happens. A NaN in a row stays in that row.
@@ -25,6 +25,7 @@ typedef struct CrossEntropyArgs {
     void          *logits; // [N,Vp]  in: x   out: dlogits (in place) when want_grad
     const int32_t *target; // [N]     in
     int64_t        N, V, Vp;
+    const float   *scale;      // one, on the device: the loss scale; NULL: 1
     float          grad_scale; // 1 / (counted targets over all ranks and micro-batches)
     bool           want_grad;
     DType          dtype; // of logits

@@ -22,12 +22,13 @@ static void counted_row(const CrossEntropyArgs *a, int64_t n)
         top = fmax(top, (double)dtype_load(a->logits, a->dtype, row + v));
     for (int64_t v = 0; v < a->V; v++)
         sum += exp((double)dtype_load(a->logits, a->dtype, row + v) - top);
+    const double scale = (double)a->grad_scale * (a->scale ? (double)*a->scale : 1.0);
     a->loss[n] = (float)(log(sum) + top - (double)dtype_load(a->logits, a->dtype, row + t));
     for (int64_t v = 0; a->want_grad && v < a->Vp; v++) {
         double d = 0;
         if (v < a->V) {
             const double p = exp((double)dtype_load(a->logits, a->dtype, row + v) - top) / sum;
-            d              = (p - (v == t)) * (double)a->grad_scale;
+            d              = (p - (v == t)) * scale;
         }
         dtype_store(a->logits, a->dtype, row + v, (float)d);
     }

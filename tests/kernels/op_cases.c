@@ -7,6 +7,7 @@
 #include "engine/base/rng.h"
 #include "kernels/ref/ref.h"
 #include "tests/kernels/op_cases.h"
+#include "tests/kernels/op_cases_step.h"
 
 #include <math.h>
 #include <string.h>
@@ -557,6 +558,11 @@ static void build_cross_entropy(Case *c, int variant, const Mix *m)
     *a                     = (CrossEntropyArgs){.N = N, .V = V, .Vp = Vp, .dtype = m->act};
     a->want_grad           = cross_entropy_cases[variant].grad;
     a->grad_scale          = 0.37f;
+    if (variant % 3 == 1) { // of a loss scale
+        Tensor *s = case_tensor(c, TENSOR_IN, "scale", DTYPE_F32, 1, 1, 1, 1);
+        *(float *)tensor_host(s) = 24;
+        a->scale = tensor_dev(s);
+    }
     Tensor *x = case_tensor(c, a->want_grad ? TENSOR_INOUT : TENSOR_IN, "logits", m->act, N, Vp, Vp,
                             cross_entropy_cases[variant].scale);
     put_nan(x, variant, N / 2, V / 2);
@@ -600,10 +606,19 @@ static const struct {
     int64_t n, step;
     double  weight_decay, grad_scale;
     bool    param;
-} adamw_cases[] = {{0, 1, 0.1, 1, true},           {1, 1, 0.1, 1, false},
-                   {63, 1, 0, 0.5, true},          {64, 10, 0.1, 1, true},
-                   {65, 1000, 0.1, 0.01, true},    {5003, 100000, 0.01, 1, false},
-                   {20011, 3, 0.1, 1, true}};
+    int     gate; // 0: none, 1: of a step that counts, 2: of one that is skipped
+} adamw_cases[] = {{0, 1, 0.1, 1, true, 0},        {1, 1, 0.1, 1, false, 0},
+                   {63, 1, 0, 0.5, true, 0},       {64, 10, 0.1, 1, true, 0},
+                   {65, 1000, 0.1, 0.01, true, 0}, {5003, 100000, 0.01, 1, false, 0},
+                   {20011, 3, 0.1, 1, true, 0},    {5003, 0, 0.1, 0.3, true, 1},
+                   {4099, 0, 0.1, 1, true, 2}};
+
+static StepGate gate_of_case(int variant)
+{
+    return (StepGate){.rates = {.step = 12, .lr = 3e-3, .correct1 = 0.7, .correct2 = 0.4},
+                      .grad_scale = (float)adamw_cases[variant].grad_scale,
+                      .skip       = adamw_cases[variant].gate == 2};
+}
 
 static void build_adamw(Case *c, int variant, const Mix *m)
 {
@@ -623,8 +638,15 @@ static void build_adamw(Case *c, int variant, const Mix *m)
     for (int64_t i = 0; i < n; i++) x[i] = i % 7 ? x[i] * x[i] : 0;
     a->v    = tensor_dev(v);
     a->grad = tensor_dev(case_tensor(c, TENSOR_IN, "grad", DTYPE_F32, 1, n, n, 1));
+    const StepGate gate = gate_of_case(variant);
+    if (adamw_cases[variant].gate) {
+        a->gate = case_gate(c, TENSOR_IN, &gate);
+        a->lr = a->grad_scale = NAN; // not read
+    }
     if (!adamw_cases[variant].param) return;
-    Tensor *p = case_tensor(c, TENSOR_OUT, "param", m->weight, 1, n, n, 1);
+    const TensorRole role = gate.skip ? TENSOR_INOUT : TENSOR_OUT; // skipped: as it was
+    Tensor *p = case_tensor(c, role, "param", m->weight, 1, n, n, 1);
+    p->exact  = gate.skip;
     a->param  = tensor_dev(p);
 }
 

@@ -9,5 +9,6 @@ target_compile_options(lathe_naive PRIVATE -w -include ${CMAKE_SOURCE_DIR}/tests
 add_library(lathe_op_harness STATIC
     ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases.c ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_fp8.c
     ${CMAKE_SOURCE_DIR}/tests/support/op_harness.c
-    ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_matmul_fp8.c)
+    ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_matmul_fp8.c
+    ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_step.c)
 target_link_libraries(lathe_op_harness PUBLIC lathe_naive lathe_kernels)

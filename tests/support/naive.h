@@ -27,6 +27,8 @@
 #define layernorm_fwd_ref     layernorm_fwd_naive
 #define matmul_fp8_ref        matmul_fp8_naive
 #define matmul_ref            matmul_naive
+#define step_gate_ref         step_gate_naive
+#define sum_ref               sum_naive
 #define sum_squares_ref       sum_squares_naive
 
 #define OP(name, Args, summary) Status name##_ref(const Args *a, OpCtx *cx, Err *err);
