@@ -353,6 +353,7 @@ static Status head_loss(Model *m, OpCtx *cx, const ModelBatch *b, int64_t row, i
                                                 .N = n,
                                                 .V = m->c.vocab_size,
                                                 .Vp = model_config_vocab_padded(&m->c),
+                                                .scale = want_grad ? m->loss_scale : NULL,
                                                 .grad_scale = grad_scale,
                                                 .want_grad = want_grad,
                                                 .dtype = m->prec.act},

@@ -54,10 +54,11 @@ typedef struct Model {
     ModelConfig c;
     Precision prec;
     ModelOptions o;
-    const ParamSet *params; // borrowed
-    Weights weights;        // borrowed flat buffer
-    float *grads;           // [total] flat, borrowed; NULL without train
-    LayerActs *layer;       // [n_layer] host table, owned
+    const ParamSet *params;  // borrowed
+    Weights weights;         // borrowed flat buffer
+    float *grads;            // [total] flat, borrowed; NULL without train
+    const float *loss_scale; // one, on the device: gradients are of loss times this. NULL: 1
+    LayerActs *layer;        // [n_layer] host table, owned
     // step arena
     void *xf, *lnf;       // [N,C] resid, act: input and output of the final norm
     float *meanf, *rstdf; // [N]
@@ -81,7 +82,8 @@ void model_free(Model *m);
 LT_MUST_CHECK Status model_loss(Model *m, OpCtx *cx, const ModelBatch *b, Err *err);
 
 // Forward and backward of one micro-batch: m->loss as above, and gradients of
-// loss_scale * sum of the counted losses into m->grads: assigned when `first`, else accumulated.
+// loss_scale * *m->loss_scale * sum of the counted losses into m->grads: assigned when `first`,
+// else accumulated.
 LT_MUST_CHECK Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, float loss_scale,
                                      bool first, Err *err);
 

@@ -19,7 +19,11 @@ void optimizer_build(Optimizer *o, const ParamSet *params, const Precision *p, A
     arena_part(run, "optimizer moments");
     o->m = arena_alloc(run, n * sizeof(float));
     o->v = arena_alloc(run, n * sizeof(float));
+    arena_part(run, "step gate");
     o->norm2 = arena_alloc(run, sizeof(double));
+    o->loss = arena_alloc(run, sizeof(double));
+    o->gate = arena_alloc(run, sizeof *o->gate);
+    o->rates = arena_alloc(run, 2 * sizeof *o->rates);
 }
 
 void *optimizer_weights(const Optimizer *o)
@@ -39,24 +43,27 @@ Status optimizer_refresh(const Optimizer *o, OpCtx *cx, Err *err)
                    err);
 }
 
-// Into o->norm2.
-static Status sum_squares(const Optimizer *o, OpCtx *cx, const float *x, int64_t n, Err *err)
+Status optimizer_start(const Optimizer *o, Device *d, int64_t t, LossScale scale, Err *err)
 {
-    return op_sum_squares(
-        cx, &(SumSquaresArgs){.out = o->norm2, .x = x, .n = n, .dtype = DTYPE_F32}, err);
+    const StepGate g = {.t = t, .bad = -1, .scale = scale};
+    return device_upload(d, o->gate, &g, sizeof g, err);
 }
 
-Status optimizer_norm2_later(const Optimizer *o, OpCtx *cx, const float *grads, double *norm2,
-                             Err *err)
+Status optimizer_rates(const Optimizer *o, Device *d, int64_t t, const double lr[2], Err *err)
 {
-    TRY(sum_squares(o, cx, grads, o->params->total, err));
-    if (cx->plan) return ERR_NONE;
-    return device_download_later(cx->device, norm2, o->norm2, sizeof *norm2, err);
+    StepRates r[2];
+    for (int i = 0; i < 2; i++) {
+        const int64_t step = t + 1 + i;
+        r[i] = (StepRates){.step = step,
+                           .lr = lr[i],
+                           .correct1 = 1.0 - pow(o->beta1, (double)step),
+                           .correct2 = 1.0 - pow(o->beta2, (double)step)};
+    }
+    return device_upload(d, o->rates, r, sizeof r, err);
 }
 
 static Status update_range(const Optimizer *o, OpCtx *cx, const float *grads, int64_t from,
-                           int64_t n, double weight_decay, int64_t t, double lr, double grad_scale,
-                           Err *err)
+                           int64_t n, double weight_decay, Err *err)
 {
     const size_t es = dtype_bytes(o->copy_dtype);
     return op_adamw(cx,
@@ -65,44 +72,35 @@ static Status update_range(const Optimizer *o, OpCtx *cx, const float *grads, in
                                  .m = o->m + from,
                                  .v = o->v + from,
                                  .grad = grads + from,
+                                 .gate = o->gate,
                                  .n = n,
-                                 .step = t,
-                                 .lr = lr,
                                  .beta1 = o->beta1,
                                  .beta2 = o->beta2,
                                  .eps = o->eps,
                                  .weight_decay = weight_decay,
-                                 .grad_scale = (float)grad_scale,
                                  .param_dtype = o->copy_dtype},
                     err);
 }
 
-Status optimizer_step(const Optimizer *o, OpCtx *cx, const float *grads, int64_t t, double lr,
-                      double grad_scale, Err *err)
+Status optimizer_step(const Optimizer *o, OpCtx *cx, const float *grads, Err *err)
 {
+    const int64_t n = o->params->total;
+    TRY(op_sum_squares(
+        cx, &(SumSquaresArgs){.out = o->norm2, .x = grads, .n = n, .dtype = DTYPE_F32}, err));
+    TRY(op_step_gate(cx,
+                     &(StepGateArgs){.gate = o->gate,
+                                     .norm2 = o->norm2,
+                                     .loss = o->loss,
+                                     .rates = o->rates,
+                                     .grad = grads,
+                                     .n = n,
+                                     .clip = o->clip,
+                                     .rule = o->rule},
+                     err));
     for (int b = 0; b < o->params->n_block; b++) {
         const ParamBlock *k = &o->params->block[b];
-        TRY(update_range(o, cx, grads, k->offset, k->decayed, o->weight_decay, t, lr, grad_scale,
-                         err));
-        TRY(update_range(o, cx, grads, k->offset + k->decayed, k->count - k->decayed, 0, t, lr,
-                         grad_scale, err));
-    }
-    return ERR_NONE;
-}
-
-Status optimizer_first_bad(const Optimizer *o, OpCtx *cx, const float *grads, const char **name,
-                           Err *err)
-{
-    *name = NULL;
-    for (int i = 0; i < o->params->n; i++) {
-        const Param *p = &o->params->param[i];
-        double s = 0;
-        TRY(sum_squares(o, cx, grads + p->offset, p->count, err));
-        TRY(device_download(cx->device, &s, o->norm2, sizeof s, err));
-        if (!isfinite(s)) {
-            *name = p->name;
-            return ERR_NONE;
-        }
+        TRY(update_range(o, cx, grads, k->offset, k->decayed, o->weight_decay, err));
+        TRY(update_range(o, cx, grads, k->offset + k->decayed, k->count - k->decayed, 0, err));
     }
     return ERR_NONE;
 }

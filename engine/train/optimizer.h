@@ -1,7 +1,15 @@
-// optimizer.h -- AdamW over the flat parameter buffers, and the global gradient norm.
+// optimizer.h -- AdamW over the flat parameter buffers, the global gradient norm, and the gate.
 //
 // State is f32: master weights w, first moment m, second moment v. With an f32 policy the model
 // computes with w itself; otherwise the update also writes the model's rounded copy.
+//
+// Whether a step counts, how far it is clipped and what becomes of the loss scale is decided on the
+// device (step_gate.h), where *gate is. So an update is queued without a word from the device:
+//
+//     *loss, grads -> |grads|^2 -> step_gate -> adamw, range by range
+//
+// The host knows the number of an update only once it has read the gate of the step before. It
+// gives the rates of the two that it can be.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -16,25 +24,27 @@ typedef struct Optimizer {
     float *w, *m, *v; // [total] each, run arena
     void *copy;       // [total] the model's weights in `copy_dtype`; NULL when they are w
     DType copy_dtype;
-    double *norm2; // one value on the device
+    double *norm2, *loss; // one value each on the device: see step_gate.h
+    StepGate *gate;       // one, on the device; gate->skip: the newest step is void
+    StepRates *rates;     // [2] on the device
     double beta1, beta2, eps, weight_decay;
+    double clip;        // largest gradient norm, 0: any
+    LossScaleRule rule; // interval 0: the loss scale stays
 } Optimizer;
 
 LT_C_BEGIN
-// Lay w, m, v (and the rounded weights) into `run`. The four hyperparameters are set by the caller.
+// Lay w, m, v (and the rounded weights) into `run`. The hyperparameters are set by the caller.
 void optimizer_build(Optimizer *o, const ParamSet *params, const Precision *p, Arena *run);
 // What the model computes with: the copy, or w.
 void *optimizer_weights(const Optimizer *o);
 // Make the rounded copy from w (after initialisation or loading).
 LT_MUST_CHECK Status optimizer_refresh(const Optimizer *o, OpCtx *cx, Err *err);
-// Sum of squares of all gradients, over all ranks' sum (already reduced): the square of their norm.
-// It is at *norm2, which device_host_alloc gave, after the next device_sync.
-LT_MUST_CHECK Status optimizer_norm2_later(const Optimizer *o, OpCtx *cx, const float *grads,
-                                           double *norm2, Err *err);
-// Update number t (1 for the first). Gradients are multiplied by grad_scale first.
-LT_MUST_CHECK Status optimizer_step(const Optimizer *o, OpCtx *cx, const float *grads, int64_t t,
-                                    double lr, double grad_scale, Err *err);
-// Name of the first parameter with a gradient that is not finite; NULL: none.
-LT_MUST_CHECK Status optimizer_first_bad(const Optimizer *o, OpCtx *cx, const float *grads,
-                                         const char **name, Err *err);
+// t updates are done, and the loss is multiplied by `scale`: where the gate starts.
+LT_MUST_CHECK Status optimizer_start(const Optimizer *o, Device *d, int64_t t, LossScale scale,
+                                     Err *err);
+// Rates of the next step, for updates t + 1 and t + 2 with learning rates lr[0] and lr[1].
+LT_MUST_CHECK Status optimizer_rates(const Optimizer *o, Device *d, int64_t t, const double lr[2],
+                                     Err *err);
+// Queue what follows the gradients. grads and *loss are sums over all ranks already.
+LT_MUST_CHECK Status optimizer_step(const Optimizer *o, OpCtx *cx, const float *grads, Err *err);
 LT_C_END

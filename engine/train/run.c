@@ -7,6 +7,10 @@
 // A stop saves before an evaluation that is due; the resumed run finds it due and makes it up, so
 // that an interrupted run and an uninterrupted one do the same things in the same order.
 //
+// On a GPU the next step is queued before the result of the one before is read. Whenever something
+// else than a step may come next, and while steps are bad, the one in flight is waited for first:
+// what is evaluated, saved or told is always of a definite step.
+//
 // SPDX-License-Identifier: MIT
 #include "engine/train/run.h"
 #include "engine/base/clock.h"
@@ -23,6 +27,8 @@ typedef struct Pace { // how fast steps go
     double start;     // of this process's part of the run
     double before;    // seconds the run had already
     double average;   // seconds a step, recent ones count most; 0: none yet
+    double last;      // clock at which the last step ended, or the next one was begun after a pause
+    int64_t bad;      // steps in a row that were not finite
 } Pace;
 
 static double seconds_so_far(const Pace *p)
@@ -138,6 +144,11 @@ static Status save_last(Run *r, Err *err)
     return st;
 }
 
+static bool save_retry_due(const Run *r)
+{
+    return r->retry_at > 0 && clock_seconds() >= r->retry_at;
+}
+
 static Status chores(Run *r, Err *err)
 {
     const Options *o = r->o;
@@ -146,7 +157,7 @@ static Status chores(Run *r, Err *err)
     if (r->val && due(step, o->eval_interval, o->max_steps) && r->state.last_eval != step)
         TRY(evaluate(r, &best, err));
     if (o->save_interval == 0 || step == 0) return ERR_NONE;
-    const bool retry = r->retry_at > 0 && clock_seconds() >= r->retry_at;
+    const bool retry = save_retry_due(r);
     const bool new_step = r->saver.last_step != step;
     if (best || (new_step && (retry || due(step, o->save_interval, o->max_steps)))) save(r, best);
     return ERR_NONE;
@@ -234,40 +245,73 @@ static void report(Run *r, const TrainStep *s, double took, Pace *pace)
                                             .skip = s->skipped});
 }
 
-static Status one_step(Run *r, Pace *pace, int64_t *bad_in_a_row, Err *err)
+static Status begin_step(Run *r, Pace *pace, Err *err)
 {
-    const double start = clock_seconds();
     StreamBatch b;
-    TrainStep s;
+    if (trainer_in_flight(&r->trainer) == 0) pace->last = clock_seconds();
     TRY(stream_next(r->train, &b, err));
-    TRY_CTX(trainer_step(&r->trainer, &b, &s, err), err, "in step %" PRId64, r->state.step + 1);
+    TRY_CTX(trainer_begin(&r->trainer, &b, err), err, "in step %" PRId64, r->state.step + 1);
+    return ERR_NONE;
+}
+
+static Status end_step(Run *r, Pace *pace, Err *err)
+{
+    TrainStep s;
+    TRY_CTX(trainer_end(&r->trainer, &s, err), err, "in step %" PRId64, r->state.step + 1);
     r->state.step = r->trainer.step;
-    r->state.samples = stream_tell(r->train);
+    r->state.samples = stream_tell(r->train); // of the newest step: right when none is in flight
     r->state.skipped = r->trainer.skipped;
+    r->state.scale = r->trainer.scale;
     if (!s.skipped) r->state.tokens += r->trainer.plan.tokens_a_step;
     r->state.seconds = seconds_so_far(pace);
-    report(r, &s, clock_seconds() - start, pace);
-    *bad_in_a_row = s.skipped ? *bad_in_a_row + 1 : 0;
-    if (*bad_in_a_row >= r->o->max_bad_steps) return diverged(r, *bad_in_a_row, &s, err);
+    const double now = clock_seconds();
+    report(r, &s, now - pace->last, pace);
+    pace->last = now;
+    if (!s.overflow) pace->bad = s.skipped ? pace->bad + 1 : 0;
+    if (pace->bad >= r->o->max_bad_steps) return diverged(r, pace->bad, &s, err);
     return ERR_NONE;
+}
+
+static bool late(const Run *r)
+{
+    return r->o->max_seconds > 0 && clock_seconds() - r->opened >= r->o->max_seconds;
+}
+
+// May something else than a step come after the one in flight?
+static bool must_settle(const Run *r, const Pace *pace)
+{
+    const Options *o = r->o;
+    const int64_t next = r->state.step + 1;
+    return stop_requested() || late(r) || save_retry_due(r) || pace->bad > 0 ||
+           next >= o->max_steps || due(next, o->eval_interval, o->max_steps) ||
+           due(next, o->save_interval, o->max_steps);
+}
+
+static Status advance(Run *r, Pace *pace, Err *err)
+{
+    const int ahead = r->backend.device.is_host ? 0 : 1;
+    TRY(begin_step(r, pace, err));
+    return trainer_in_flight(&r->trainer) > ahead ? end_step(r, pace, err) : ERR_NONE;
 }
 
 static Status loop(Run *r, Err *err)
 {
     const Options *o = r->o;
     Pace pace = {.start = clock_seconds(), .before = r->state.seconds};
-    int64_t bad = 0;
     for (;;) {
+        if (trainer_in_flight(&r->trainer) > 0) {
+            TRY(must_settle(r, &pace) ? end_step(r, &pace, err) : advance(r, &pace, err));
+            continue;
+        }
         // Told to stop: save first, whatever else is due comes after the resume.
         const int sig = stop_requested();
-        const bool late = o->max_seconds > 0 && clock_seconds() - r->opened >= o->max_seconds;
         if (sig) return stopped(r, stop_name(sig), err);
-        if (late && r->state.step < o->max_steps) return stopped(r, "max_seconds", err);
+        if (late(r) && r->state.step < o->max_steps) return stopped(r, "max_seconds", err);
         const Status st = chores(r, err);
         if (st == ERR_STOPPED) continue; // an evaluation was given up; it is made up on resume
         TRY(st);
         if (r->state.step >= o->max_steps) break;
-        TRY(one_step(r, &pace, &bad, err));
+        TRY(advance(r, &pace, err));
     }
     progress_break();
     TRY_CTX(device_sync(&r->backend.device, err), err, "in the last step");

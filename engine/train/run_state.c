@@ -18,7 +18,8 @@ static const int64_t COUNT_MAX = INT64_MAX / 1024; // of steps, samples, tokens
 
 RunState run_state_new(void)
 {
-    return (RunState){.last_eval = -1, .best_step = -1, .best_loss = INFINITY};
+    return (RunState){
+        .last_eval = -1, .best_step = -1, .best_loss = INFINITY, .scale = {.scale = 1}};
 }
 
 // Tensors of the moments (and of the master weights, when the model file is rounded) at these
@@ -248,7 +249,5 @@ Status run_state_load(RunState *state, Trainer *t, const char *step_dir, Err *er
                         : mem_err(err, 3 * (size_t)t->params.n * sizeof *tensors, "tensor tables");
     mem_free(tensors);
     TRY(put_state(&h, t, st, err));
-    t->step = state->step;
-    t->skipped = state->skipped;
-    return ERR_NONE;
+    return trainer_set_state(t, state->step, state->skipped, state->scale, err);
 }

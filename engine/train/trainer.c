@@ -22,6 +22,8 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pin
     t->opt.beta2 = s->beta2;
     t->opt.eps = s->eps;
     t->opt.weight_decay = s->weight_decay;
+    t->opt.clip = s->grad_clip;
+    t->opt.rule = s->loss_scale > 0 ? s->rule : (LossScaleRule){0};
     arena_part(run, "gradients");
     t->grads = arena_alloc(run, n * sizeof(float));
     arena_part(run, "token ids");
@@ -31,9 +33,9 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pin
     t->position = s->document_mask ? arena_alloc(run, ids) : NULL;
     t->seg_lo = s->document_mask ? arena_alloc(run, ids) : NULL;
     t->sample = arena_alloc(run, (size_t)s->samples * sizeof(int64_t));
-    arena_part(pinned, "losses");
-    t->loss_host = arena_alloc(pinned, (size_t)(s->samples * s->block_size) * sizeof(float));
-    t->norm2_host = arena_alloc(pinned, sizeof(double));
+    t->eval_loss = arena_alloc(run, sizeof(double));
+    arena_part(pinned, "what became of a step");
+    t->gate_host = arena_alloc(pinned, 2 * sizeof *t->gate_host);
     if (s->snapshot) {
         arena_part(host, "snapshot for saving");
         t->snap_w = arena_alloc(host, n * sizeof(float));
@@ -46,8 +48,10 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pin
                              .recompute = s->recompute,
                              .head_rows = s->head_rows,
                              .seed = s->seed};
-    return model_build(&t->model, &s->model, &s->prec, &mo, &t->params, optimizer_weights(&t->opt),
-                       t->grads, step, err);
+    TRY(model_build(&t->model, &s->model, &s->prec, &mo, &t->params, optimizer_weights(&t->opt),
+                    t->grads, step, err));
+    t->model.loss_scale = s->loss_scale > 0 ? &t->opt.gate->scale.scale : NULL;
+    return ERR_NONE;
 }
 
 static ModelBatch micro_batch(const Trainer *t, int64_t first, int64_t n)
@@ -62,6 +66,22 @@ static ModelBatch micro_batch(const Trainer *t, int64_t first, int64_t n)
                         .sample = t->sample + first};
 }
 
+// Losses of the rows of the last micro-batch, into a sum.
+static Status add_losses(Trainer *t, double *sum, int64_t rows, bool first, Err *err)
+{
+    return op_sum(
+        &t->cx,
+        &(SumArgs){
+            .out = sum, .x = t->model.loss, .n = rows, .accumulate = !first, .dtype = DTYPE_F32},
+        err);
+}
+
+static Status micro_step(Trainer *t, const ModelBatch *b, float scale, bool first, Err *err)
+{
+    TRY(model_gradients(&t->model, &t->cx, b, scale, first, err));
+    return add_losses(t, t->opt.loss, b->B * b->T, first, err);
+}
+
 // Run a step's op calls in plan mode.
 static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
 {
@@ -69,12 +89,11 @@ static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
     const TrainSetup *s = &t->setup;
     const ModelBatch b = micro_batch(t, 0, s->batch_size);
     t->cx.plan = &micro;
-    TRY(model_gradients(&t->model, &t->cx, &b, 1.0f, true, err));
+    TRY(micro_step(t, &b, 1.0f, true, err));
     const OpPlan gradients = micro;
     TRY(model_loss(&t->model, &t->cx, &b, err)); // evaluation: scratch only
     t->cx.plan = &update;
-    TRY(optimizer_norm2_later(&t->opt, &t->cx, t->grads, t->norm2_host, err));
-    TRY(optimizer_step(&t->opt, &t->cx, t->grads, 1, 0, 1, err));
+    TRY(optimizer_step(&t->opt, &t->cx, t->grads, err));
     TRY(optimizer_refresh(&t->opt, &t->cx, err));
     t->cx.plan = NULL;
     const double micros = (double)(s->samples / s->batch_size);
@@ -129,7 +148,7 @@ static Status take_blocks(Trainer *t, Err *err)
             "taking scratch memory");
     t->cx.scratch_bytes = p->scratch_bytes;
     TRY_CTX(device_host_alloc(t->device, p->pinned.used, &t->pinned_mem, err), err,
-            "taking memory for losses");
+            "taking memory of the host");
     t->host_mem = mem_map(p->host.used);
     if (!t->host_mem) return mem_err(err, p->host.used, "the snapshot for saving");
     return ERR_NONE;
@@ -204,12 +223,31 @@ static Status put_weights(Trainer *t, float *flat, Err *err)
     return st;
 }
 
+Status trainer_set_state(Trainer *t, int64_t step, int64_t skipped, LossScale scale, Err *err)
+{
+    ASSERT(trainer_in_flight(t) == 0, "%d steps in flight", trainer_in_flight(t));
+    t->step = step;
+    t->skipped = skipped;
+    t->scale = scale;
+    return optimizer_start(&t->opt, t->device, step, scale, err);
+}
+
+// Step 0.
+static Status set_start(Trainer *t, Err *err)
+{
+    const TrainSetup *s = &t->setup;
+    const LossScale none = {.scale = 1};
+    const LossScale first = {.scale = s->loss_scale, .left = s->rule.hysteresis};
+    return trainer_set_state(t, 0, 0, s->loss_scale > 0 ? first : none, err);
+}
+
 Status trainer_init_weights(Trainer *t, Err *err)
 {
     float *flat;
     TRY(host_weights(t, &flat, err));
     params_init(&t->params, flat, t->setup.seed);
-    return put_weights(t, flat, err);
+    TRY(put_weights(t, flat, err));
+    return set_start(t, err);
 }
 
 Status trainer_load_model(Trainer *t, const char *dir, Err *err)
@@ -225,6 +263,7 @@ Status trainer_load_model(Trainer *t, const char *dir, Err *err)
         if (st == ERR_NONE) st = hf_load(dir, &hf, tensors, t->params.n, err);
         const Status put = put_weights(t, flat, st == ERR_NONE ? err : NULL);
         if (st == ERR_NONE) st = put;
+        if (st == ERR_NONE) st = set_start(t, err);
     }
     mem_free(tensors);
     return st;
@@ -246,64 +285,90 @@ static Status upload_ids(Trainer *t, const StreamBatch *b, Err *err)
                          err);
 }
 
-// Sum of the row losses of one micro-batch. Ignored rows are exact zeros.
-static double sum_losses(const float *loss, int64_t rows)
-{
-    double s = 0;
-    for (int64_t i = 0; i < rows; i++) s += (double)loss[i];
-    return s;
-}
-
-// Queues what the host must know of a step before the update; nothing is waited for.
-static Status queue_gradients(Trainer *t, float scale, Err *err)
+// The step itself, on what trainer_begin has sent; nothing is waited for.
+static Status queue_step(Trainer *t, float scale, Err *err)
 {
     const TrainSetup *s = &t->setup;
-    const int64_t T = s->block_size;
-    const size_t bytes = (size_t)(s->batch_size * T) * sizeof(float);
     for (int64_t i = 0; i < s->samples; i += s->batch_size) {
         const ModelBatch m = micro_batch(t, i, s->batch_size);
-        TRY(model_gradients(&t->model, &t->cx, &m, scale, i == 0, err));
-        TRY(device_download_later(t->device, t->loss_host + i * T, t->model.loss, bytes, err));
+        TRY(micro_step(t, &m, scale, i == 0, err));
     }
     TRY(dist_sum_grads(&t->dist, &t->cx, t->grads, t->params.total, err));
-    return optimizer_norm2_later(&t->opt, &t->cx, t->grads, t->norm2_host, err);
+    TRY(dist_sum_device(&t->dist, &t->cx, t->opt.loss, 1, err));
+    return optimizer_step(&t->opt, &t->cx, t->grads, err);
 }
 
-Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err)
+int trainer_in_flight(const Trainer *t)
+{
+    return (int)(t->begun - t->ended);
+}
+
+Status trainer_begin(Trainer *t, const StreamBatch *b, Err *err)
 {
     const TrainSetup *s = &t->setup;
+    const int slot = (int)(t->begun % 2);
     ASSERT(b->samples == s->samples, "%lld samples, a step has %lld", (long long)b->samples,
            (long long)s->samples);
-    *out =
-        (TrainStep){.loss = NAN, .counted = b->counted, .lr = schedule_at(&s->schedule, t->step)};
-    TRY(dist_sum_i64(&t->dist, &out->counted, 1, err));
+    ASSERT(trainer_in_flight(t) < 2, "%d steps in flight", trainer_in_flight(t));
+    t->counted[slot] = b->counted;
+    TRY(dist_sum_i64(&t->dist, &t->counted[slot], 1, err));
+    t->begun++;
+    if (t->counted[slot] == 0) return ERR_NONE;
+    // The step in flight counts, or it does not.
+    const double lr[2] = {schedule_at(&s->schedule, t->step),
+                          schedule_at(&s->schedule, t->step + 1)};
+    TRY(optimizer_rates(&t->opt, t->device, t->step, lr, err));
+    TRY(upload_ids(t, b, err));
+    TRY(queue_step(t, (float)(1.0 / (double)t->counted[slot]), err));
+    TRY(device_download_later(t->device, &t->gate_host[slot], t->opt.gate, sizeof *t->gate_host,
+                              err));
+    return device_mark(t->device, slot, err);
+}
+
+// Whose gradient is this element of the flat buffer?
+static const char *name_at(const ParamSet *p, int64_t i)
+{
+    for (int k = 0; k < p->n; k++)
+        if (i >= p->param[k].offset && i < p->param[k].offset + p->param[k].count)
+            return p->param[k].name;
+    return NULL;
+}
+
+Status trainer_end(Trainer *t, TrainStep *out, Err *err)
+{
+    const TrainSetup *s = &t->setup;
+    const int slot = (int)(t->ended % 2);
+    ASSERT(trainer_in_flight(t) > 0, "no step in flight");
+    *out = (TrainStep){.loss = NAN,
+                       .counted = t->counted[slot],
+                       .lr = schedule_at(&s->schedule, t->step),
+                       .loss_scale = s->loss_scale > 0 ? (double)t->scale.scale : 0};
+    t->ended++;
     if (out->counted == 0) {
         out->skipped = true;
         t->skipped++;
         return ERR_NONE;
     }
-    TRY(upload_ids(t, b, err));
-    TRY(queue_gradients(t, (float)(1.0 / (double)out->counted), err));
-    TRY(device_sync(t->device, err)); // the one wait of a step
-    double sum = 0;
-    const int64_t rows = s->batch_size * s->block_size;
-    for (int64_t i = 0; i < s->samples * s->block_size; i += rows)
-        sum += sum_losses(t->loss_host + i, rows);
-    TRY(dist_sum_f64(&t->dist, &sum, 1, err));
-    out->grad_norm = sqrt(*t->norm2_host);
-    out->loss = sum / (double)out->counted;
-    if (!isfinite(out->loss) || !isfinite(out->grad_norm)) {
-        TRY(optimizer_first_bad(&t->opt, &t->cx, t->grads, &out->bad, err));
-        out->skipped = true;
-        t->skipped++;
-        return ERR_NONE;
-    }
-    // As torch.nn.utils.clip_grad_norm_ does it.
-    const double clip = s->grad_clip > 0 ? s->grad_clip / (out->grad_norm + 1e-6) : 1.0;
-    TRY(optimizer_step(&t->opt, &t->cx, t->grads, t->step + 1, out->lr, clip < 1 ? clip : 1.0,
-                       err));
-    t->step++; // an error of the update comes out of the next wait
+    TRY(device_wait(t->device, slot, err));
+    const StepGate *g = &t->gate_host[slot];
+    out->loss = g->loss / (double)out->counted;
+    out->grad_norm = g->norm;
+    out->skipped = g->skip;
+    out->bad = g->bad >= 0 ? name_at(&t->params, g->bad) : NULL;
+    out->overflow = g->skip && isfinite(out->loss) && out->loss_scale > 1;
+    t->skipped += g->skip;
+    t->step += !g->skip;
+    ASSERT(t->step == g->t, "step %lld here, %lld on the device", (long long)t->step,
+           (long long)g->t);
+    t->scale = g->scale;
     return ERR_NONE;
+}
+
+Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err)
+{
+    ASSERT(trainer_in_flight(t) == 0, "%d steps in flight", trainer_in_flight(t));
+    TRY(trainer_begin(t, b, err));
+    return trainer_end(t, out, err);
 }
 
 Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int64_t *counted,
@@ -311,6 +376,7 @@ Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int6
 {
     double sum = 0;
     int64_t n = 0;
+    ASSERT(trainer_in_flight(t) == 0, "%d steps in flight", trainer_in_flight(t));
     TRY(stream_seek(val, 0, err));
     for (int64_t i = 0; batches == 0 || i < batches; i++) {
         StreamBatch b;
@@ -322,13 +388,11 @@ Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int6
             const int64_t B = LT_MIN(t->setup.batch_size, b.samples - k);
             const ModelBatch m = micro_batch(t, k, B);
             TRY(model_loss(&t->model, &t->cx, &m, err));
-            const int64_t rows = B * t->setup.block_size;
-            TRY(device_download(t->device, t->loss_host, t->model.loss,
-                                (size_t)rows * sizeof(float), err));
-            sum += sum_losses(t->loss_host, rows);
+            TRY(add_losses(t, t->eval_loss, B * t->setup.block_size, i == 0 && k == 0, err));
         }
         n += b.counted;
     }
+    if (n) TRY(device_download(t->device, &sum, t->eval_loss, sizeof sum, err));
     TRY(dist_sum_f64(&t->dist, &sum, 1, err));
     TRY(dist_sum_i64(&t->dist, &n, 1, err));
     *loss = n ? sum / (double)n : (double)NAN;

@@ -10,6 +10,16 @@
 // counted targets of all micro-batches and ranks, divided once. A step whose loss or gradient norm
 // is not finite, or that has no counted target, is skipped: weights, moments, schedule and t stay.
 //
+// A step is begun and ended. trainer_begin queues all of it, the update too: the device decides by
+// itself whether the step counts (optimizer.h). trainer_end waits for the step and reads what
+// became of it. A second step may be begun before the first one is ended, so that a GPU never waits
+// for the host:
+//
+//     host   begin 1 | begin 2 | end 1 | begin 3 | end 2 | ...
+//     GPU             step 1 ......... | step 2 ......... | step 3 ...
+//
+// With a step in flight the weights are of no definite step: end it before they are looked at.
+//
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <stdbool.h>
@@ -34,6 +44,8 @@ typedef struct TrainSetup {
     bool document_mask; // positions and segments come with the batch
     bool snapshot;      // saving runs beside training
     double beta1, beta2, eps, weight_decay, grad_clip;
+    float loss_scale;   // at the start; 0: the loss is not scaled
+    LossScaleRule rule; // with a loss scale
     uint64_t seed;
 } TrainSetup;
 
@@ -51,8 +63,10 @@ typedef struct TrainStep { // what a step did
     double loss;           // mean over counted targets, NaN when there are none
     double grad_norm;      // before clipping
     double lr;
+    double loss_scale; // that the step had, 0: none
     int64_t counted;
     bool skipped;
+    bool overflow;   // skipped, but the loss is finite and its scale comes down for it
     const char *bad; // skipped: the first parameter with a gradient that is not finite, or NULL
 } TrainStep;
 
@@ -70,11 +84,14 @@ typedef struct Trainer {
     float *grads;
     int32_t *input, *target, *position, *seg_lo; // [samples,T] device
     int64_t *sample;                             // [samples]   device
-    float *loss_host;                            // [samples,T] pinned: on their way from the device
-    double *norm2_host;                          // pinned, too
+    double *eval_loss;                           // one, device: sum of an evaluation's losses
+    StepGate *gate_host;                         // [2] pinned: on their way from the device
     float *snap_w, *snap_m, *snap_v;             // [total] host; NULL without snapshot
+    int64_t counted[2];                          // of the steps in flight
+    int64_t begun, ended;                        // steps
     int64_t step;                                // optimizer steps done
     int64_t skipped;                             // steps skipped so far
+    LossScale scale;                             // after the last step that was ended
 } Trainer;
 
 LT_C_BEGIN
@@ -91,7 +108,15 @@ LT_MUST_CHECK Status trainer_init_weights(Trainer *t, Err *err);
 // Weights from a model folder (fine-tuning), step 0.
 LT_MUST_CHECK Status trainer_load_model(Trainer *t, const char *dir, Err *err);
 
+// See above; at most two steps are in flight.
+LT_MUST_CHECK Status trainer_begin(Trainer *t, const StreamBatch *b, Err *err);
+LT_MUST_CHECK Status trainer_end(Trainer *t, TrainStep *out, Err *err);
+int trainer_in_flight(const Trainer *t);
+// Both; none may be in flight.
 LT_MUST_CHECK Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err);
+// `step` updates are done, `skipped` steps were skipped, and that is the loss scale.
+LT_MUST_CHECK Status trainer_set_state(Trainer *t, int64_t step, int64_t skipped, LossScale scale,
+                                       Err *err);
 // Mean loss over counted targets of up to `batches` micro-batches (0: until the stream ends) from
 // `val`, which starts at its beginning. Touches nothing that training reads. NaN: nothing counted.
 // A signal gives it up: ERR_STOPPED.
