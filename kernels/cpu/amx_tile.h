@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include "kernels/cpu/fp8_bf16.h"
 #include "kernels/cpu/gemm_vec.h"
 
 enum {
@@ -78,20 +79,27 @@ LT_INLINE void amx_pair(__m512i a, __m512i b, VecF *lo, VecF *hi)
 }
 
 // ---- packing one panel: n <= 32 of the panel's side, k of K; the rest is zero ----
-// `rows`: element (i, k) lies at p[i*ld + k]; `cols`: at p[k*ld + i].
+// `rows`: element (i, k) lies at p[i*ld + k]; `cols`: at p[k*ld + i]. `_as`: of a type of
+// fp8_bf16.h.
 
 // A from rows: as it lies.
-LT_INLINE void amx_pack_a_rows(char *dst, const uint16_t *p, int64_t ld, int64_t n, int64_t k)
+LT_INLINE void amx_pack_a_rows_as(char *dst, const void *p, DType t, int64_t ld, int64_t n,
+                                  int64_t k)
 {
     for (int64_t k0 = 0; k0 < k; k0 += 32, dst += AMX_STEP) {
         const uint32_t mask = amx_mask(k - k0);
         for (int i = 0; i < 32; i++)
             _mm512_store_si512(dst + i * 64,
-                               i < n ? amx_load(p + i * ld + k0, mask) : _mm512_setzero_si512());
+                               i < n ? bf16_row(p, t, i * ld + k0, mask) : _mm512_setzero_si512());
     }
 }
+LT_INLINE void amx_pack_a_rows(char *dst, const uint16_t *p, int64_t ld, int64_t n, int64_t k)
+{
+    amx_pack_a_rows_as(dst, p, DTYPE_BF16, ld, n, k);
+}
 // B from rows: pairs of k lie side by side, 16 columns are turned at a time.
-LT_INLINE void amx_pack_b_rows(char *dst, const uint16_t *p, int64_t ld, int64_t n, int64_t k)
+LT_INLINE void amx_pack_b_rows_as(char *dst, const void *p, DType t, int64_t ld, int64_t n,
+                                  int64_t k)
 {
     for (int64_t k0 = 0; k0 < k; k0 += 32, dst += AMX_STEP) {
         const uint32_t mask = amx_mask(k - k0);
@@ -100,13 +108,17 @@ LT_INLINE void amx_pack_b_rows(char *dst, const uint16_t *p, int64_t ld, int64_t
 #pragma GCC unroll 16
             for (int i = 0; i < 16; i++) {
                 const int c = half * 16 + i;
-                r[i] = c < n ? (VecF)amx_load(p + c * ld + k0, mask) : (VecF){0};
+                r[i] = c < n ? (VecF)bf16_row(p, t, c * ld + k0, mask) : (VecF){0};
             }
             gemm_transpose(r);
 #pragma GCC unroll 16
             for (int i = 0; i < 16; i++) _mm512_store_ps(dst + half * 1024 + i * 64, (__m512)r[i]);
         }
     }
+}
+LT_INLINE void amx_pack_b_rows(char *dst, const uint16_t *p, int64_t ld, int64_t n, int64_t k)
+{
+    amx_pack_b_rows_as(dst, p, DTYPE_BF16, ld, n, k);
 }
 // Both from columns: two k are interleaved; that is B's layout, and A's after a transpose.
 LT_INLINE void amx_pack_cols(char *dst, const uint16_t *p, int64_t ld, int64_t n, int64_t k,

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/cpu_isa.h"
+#include "kernels/cpu/gemm_fp8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +97,7 @@ Status cpu_open(Ops *ops, const char *wish, CpuChoice *out, Err *err)
     snprintf(out->isa, sizeof out->isa, "%s", engine->name);
 
     const CpuIsa *f32 = f32_row(rows, (int)(engine - rows));
+    cpu_matmul_fp8_register_hopper_sums(ops);
     f32->add_vec(ops);
     f32->add_f32(ops);
     if (engine->add_bf16) engine->add_bf16(ops);

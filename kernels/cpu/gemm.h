@@ -42,6 +42,13 @@ typedef struct GemmOperand {
     DType dtype;
 } GemmOperand;
 
+// What a product of FP8 operands has beyond MatmulArgs (gemm_fp8.h).
+typedef struct GemmExtra {
+    DType a_dtype, b_dtype; // of the operands as they lie in memory
+    float alpha;            // the sums are multiplied by it
+    bool read_back;         // C is read again at once: it should stay in the caches
+} GemmExtra;
+
 // The part of the private side that will be packed next, for kernels that prefetch it: `rows` runs
 // of `bytes`, `ld` bytes apart. rows == 0: nothing.
 typedef struct GemmNext {
@@ -52,6 +59,7 @@ typedef struct GemmNext {
 // One chunk of K of one block of C.
 typedef struct GemmBlock {
     const MatmulArgs *args;
+    const GemmExtra *extra;
     const char *a, *b;      // packed panels of rows r0.. and columns c0..
     int64_t kp;             // K of the chunk, padded to k_step
     int64_t r0, r1, c0, c1; // the block of C
@@ -97,4 +105,6 @@ typedef struct GemmKernel {
 LT_C_BEGIN
 size_t gemm_scratch(const GemmKernel *k, const MatmulArgs *a, const OpCtx *cx);
 void gemm_run(const GemmKernel *k, const MatmulArgs *a, OpCtx *cx);
+// The same with operands of other types than a->ab_dtype says. `pack` must know them.
+void gemm_run_extra(const GemmKernel *k, const MatmulArgs *a, const GemmExtra *extra, OpCtx *cx);
 LT_C_END

@@ -1,5 +1,5 @@
 // gemm_amx.c -- matrix product of bf16 operands on AMX tiles, f32 sums, f32 or bf16 result.
-// Contract: kernels/ops/matmul.h    Driver: gemm_driver.c    Tiles: amx_tile.h
+// Contracts: kernels/ops/matmul.h, matmul_fp8.h    Driver: gemm_driver.c    Tiles: amx_tile.h
 //
 // WHAT    A block of C is done strip by strip. A strip is 32 rows of A (one panel, in L1) against
 //         all panels of B of the block (from L2):
@@ -19,7 +19,8 @@
 //
 // ROUND   Products of bf16 are exact; sums are f32, K in chunks of at most 384. The tile unit takes
 //         subnormal operands for zero.
-// SHAPES  bf16 operands; f32 or bf16 C. Anything else: supports() says no.
+// SHAPES  bf16 operands, or FP8 as bf16 (fp8_bf16.h); f32 or bf16 C. Anything else: supports()
+//         says no.
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/amx_tile.h"
@@ -27,6 +28,7 @@
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/cpu_peak.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemm_fp8.h"
 
 enum {
     KC = 384,
@@ -40,6 +42,7 @@ enum {
 typedef struct Pending {
     const float *S; // block b at S + b*AMX_BLOCK
     const MatmulArgs *args;
+    float alpha;
     int64_t r, c; // first row and column in C
     int64_t rows, cols;
     int64_t row, col; // next piece: one row of one block
@@ -165,7 +168,7 @@ LT_INLINE void store_piece(Pending *o)
     const float *S = o->S + o->col * AMX_W + o->row * AMX_W;
     const uint32_t mask = amx_mask(o->cols - o->col);
     const int64_t c = o->c + o->col, at = (o->r + o->row) * a->ldc + c;
-    VecF lo = vec_load(S), hi = vec_load(S + 16), x, y;
+    VecF lo = vec_load(S) * o->alpha, hi = vec_load(S + 16) * o->alpha, x, y;
     if (a->bias) {
         if (a->bias_dtype == DTYPE_F16) {
             const int64_t n = LT_MIN((int64_t)AMX_W, o->cols - o->col);
@@ -219,28 +222,41 @@ LT_INLINE void side_work(void *arg)
 }
 
 // Rows that start on cache lines and are not read again soon.
-static bool streams(const MatmulArgs *a)
+static bool streams(const GemmBlock *b)
 {
+    const MatmulArgs *a = b->args;
     const size_t e = dtype_bytes(a->c_dtype);
     uintptr_t bits = (uintptr_t)a->C | (uintptr_t)a->ldc * e;
     if (a->epilogue == MATMUL_GELU && a->aux) bits |= (uintptr_t)a->aux;
-    return !a->accumulate && bits % 64 == 0 &&
+    return !b->extra->read_back && !a->accumulate && bits % 64 == 0 &&
            (double)a->M * (double)a->N * (double)e >= STREAM_BYTES;
 }
 
 // ---- kernel ----
 
+LT_INLINE void pack_rows(void *dst, const GemmOperand *x, const char *p, int64_t n, int64_t k,
+                         DType t)
+{
+    if (x->is_b)
+        amx_pack_b_rows_as(dst, p, t, x->ld, n, k);
+    else
+        amx_pack_a_rows_as(dst, p, t, x->ld, n, k);
+}
+
 static void pack_amx(void *dst, const GemmOperand *x, int64_t i0, int64_t n, int64_t k0, int64_t k)
 {
-    const uint16_t *p = (const uint16_t *)x->p + (x->k_rows ? k0 * x->ld + i0 : i0 * x->ld + k0);
+    const int64_t at = x->k_rows ? k0 * x->ld + i0 : i0 * x->ld + k0;
+    const char *p = (const char *)x->p + at * (int64_t)dtype_bytes(x->dtype);
     if (x->k_rows && x->is_b)
-        amx_pack_cols(dst, p, x->ld, n, k, false);
+        amx_pack_cols(dst, (const uint16_t *)(const void *)p, x->ld, n, k, false);
     else if (x->k_rows)
-        amx_pack_cols(dst, p, x->ld, n, k, true);
-    else if (x->is_b)
-        amx_pack_b_rows(dst, p, x->ld, n, k);
+        amx_pack_cols(dst, (const uint16_t *)(const void *)p, x->ld, n, k, true);
+    else if (x->dtype == DTYPE_E4M3)
+        pack_rows(dst, x, p, n, k, DTYPE_E4M3);
+    else if (x->dtype == DTYPE_E5M2)
+        pack_rows(dst, x, p, n, k, DTYPE_E5M2);
     else
-        amx_pack_a_rows(dst, p, x->ld, n, k);
+        pack_rows(dst, x, p, n, k, DTYPE_BF16);
 }
 
 static void begin_amx(GemmThread *th)
@@ -274,7 +290,7 @@ static void block_amx(GemmThread *th, const GemmPlan *p, const GemmBlock *b)
     const int64_t calls = ((b->r1 - b->r0 + 31) / 32) * ((cols + 31) / 32);
     if (b->first && !b->last) flush(&s->out); // its strip is about to be reused
     aim_prefetch(s, p, b, calls * steps);
-    const bool stream = streams(b->args);
+    const bool stream = streams(b);
     for (int64_t r = b->r0; r < b->r1; r += AMX_W) {
         // With one chunk of K two strips take turns; else every strip of the block is kept.
         const int64_t slot = p->nk == 1 ? s->strip++ & 1 : (r - b->r0) / AMX_W;
@@ -290,6 +306,7 @@ static void block_amx(GemmThread *th, const GemmPlan *p, const GemmBlock *b)
         flush(&s->out);
         s->out = (Pending){.S = S,
                            .args = b->args,
+                           .alpha = b->extra->alpha,
                            .r = r,
                            .c = b->c0,
                            .rows = LT_MIN((int64_t)AMX_W, b->r1 - r),
@@ -347,10 +364,30 @@ static Status run(const MatmulArgs *a, OpCtx *cx, Err *err)
     return ERR_NONE;
 }
 
+static bool supports_fp8(const MatmulFp8Args *a, const OpCtx *cx, const char **why)
+{
+    *why = "f32 or bf16 results only";
+    if (a->c_dtype != DTYPE_BF16 && a->c_dtype != DTYPE_F32) return false;
+    return gemm_fp8_supports(a, cx, why);
+}
+
+static size_t scratch_fp8(const MatmulFp8Args *a, const OpCtx *cx)
+{
+    return gemm_fp8_scratch(&kernel, a, cx);
+}
+
+static Status run_fp8(const MatmulFp8Args *a, OpCtx *cx, Err *err)
+{
+    return gemm_fp8_run(&kernel, a, cx, err);
+}
+
 void cpu_matmul_register_amx(Ops *ops)
 {
     ops_add_matmul(
         ops, (Impl_matmul){.impl = "amx", .supports = supports, .scratch = scratch, .run = run});
+    ops_add_matmul_fp8(
+        ops, (Impl_matmul_fp8){
+                 .impl = "amx", .supports = supports_fp8, .scratch = scratch_fp8, .run = run_fp8});
 }
 
 // Four accumulators, the operands stay in their tiles.

@@ -1,5 +1,5 @@
 // gemm_bf16dot.c -- matrix product of bf16 operands with vdpbf16ps, f32 sums.
-// Contract: kernels/ops/matmul.h    Driver: gemm_driver.c
+// Contracts: kernels/ops/matmul.h, matmul_fp8.h    Driver: gemm_driver.c
 //
 // WHAT    gemm_f32.c with another inner loop: an element of a panel is a *pair* of neighbouring k
 //         in 32 bits, and one instruction adds two products to each of 16 sums. Tile, store and
@@ -11,7 +11,7 @@
 //         have AMX for this purpose; cpu_open times it before `auto` uses it.
 //
 // ROUND   Products exact, sums in f32; subnormals are taken for zero.
-// SHAPES  bf16 operands, any C. Anything else: supports() says no.
+// SHAPES  bf16 operands, or FP8 as bf16 (fp8_bf16.h), any C. Anything else: supports() says no.
 //
 // SPDX-License-Identifier: MIT
 #define LATHE_ISA  avx512_bf16
@@ -22,6 +22,8 @@
 #include "engine/base/clock.h"
 #include "kernels/cpu/bf16dot.h"
 #include "kernels/cpu/cpu_peak.h"
+#include "kernels/cpu/fp8_bf16.h"
+#include "kernels/cpu/gemm_fp8.h"
 
 // A pair of rows (k, k+1), or of one row and zero, for w columns of which n exist.
 LT_INLINE void pair_rows(uint32_t *dst, const uint16_t *lo, const uint16_t *hi, int w, int64_t n)
@@ -41,8 +43,8 @@ LT_INLINE void pair_rows(uint32_t *dst, const uint16_t *lo, const uint16_t *hi, 
 }
 
 // Rows of 32 k are 16 pairs: turn 16 rows at a time.
-LT_INLINE void pack_rows(uint32_t *dst, const uint16_t *src, int64_t ld, int w, int64_t n,
-                         int64_t k)
+LT_INLINE void pack_rows(uint32_t *dst, const void *src, DType t, int64_t at, int64_t ld, int w,
+                         int64_t n, int64_t k)
 {
     for (int64_t p = 0; p < k; p += 32) {
         const uint32_t mask = k - p >= 32 ? ~0u : (1u << (k - p)) - 1;
@@ -51,8 +53,8 @@ LT_INLINE void pack_rows(uint32_t *dst, const uint16_t *src, int64_t ld, int w, 
         for (int i0 = 0; i0 < w; i0 += 16) {
             VecF r[16];
             for (int i = 0; i < 16; i++)
-                r[i] = i0 + i < n ? (VecF)_mm512_maskz_loadu_epi16(mask, src + (i0 + i) * ld + p)
-                                  : (VecF){0};
+                r[i] =
+                    i0 + i < n ? (VecF)bf16_row(src, t, at + (i0 + i) * ld + p, mask) : (VecF){0};
             gemm_transpose(r);
             const __mmask16 room = (__mmask16)(w - i0 >= 16 ? 0xffffu : (1u << (w - i0)) - 1);
             for (int64_t i = 0; i < pairs; i++)
@@ -61,18 +63,28 @@ LT_INLINE void pack_rows(uint32_t *dst, const uint16_t *src, int64_t ld, int w, 
     }
 }
 
+LT_INLINE void pack_rows_side(uint32_t *dst, const GemmOperand *x, int64_t i0, int64_t n,
+                              int64_t k0, int64_t k, DType t)
+{
+    if (x->is_b)
+        pack_rows(dst, x->p, t, i0 * x->ld + k0, x->ld, NR, n, k);
+    else
+        pack_rows(dst, x->p, t, i0 * x->ld + k0, x->ld, MR, n, k);
+}
+
 static void pack_bf16dot(void *dst, const GemmOperand *x, int64_t i0, int64_t n, int64_t k0,
                          int64_t k)
 {
-    const uint16_t *src = (const uint16_t *)x->p + (x->k_rows ? k0 * x->ld + i0 : i0 * x->ld + k0);
     uint32_t *to = dst;
     if (!x->k_rows) {
-        if (x->is_b)
-            pack_rows(to, src, x->ld, NR, n, k);
-        else
-            pack_rows(to, src, x->ld, MR, n, k);
+        switch (x->dtype) {
+        case DTYPE_E4M3: pack_rows_side(to, x, i0, n, k0, k, DTYPE_E4M3); break;
+        case DTYPE_E5M2: pack_rows_side(to, x, i0, n, k0, k, DTYPE_E5M2); break;
+        default: pack_rows_side(to, x, i0, n, k0, k, DTYPE_BF16); break;
+        }
         return;
     }
+    const uint16_t *src = (const uint16_t *)x->p + k0 * x->ld + i0;
     const int w = x->is_b ? NR : MR;
     for (int64_t p = 0; p < k; p += 2, to += w)
         pair_rows(to, src + p * x->ld, p + 1 < k ? src + (p + 1) * x->ld : NULL, w, n);
@@ -138,11 +150,25 @@ static Status run(const MatmulArgs *a, OpCtx *cx, Err *err)
     return ERR_NONE;
 }
 
+static size_t scratch_fp8(const MatmulFp8Args *a, const OpCtx *cx)
+{
+    return gemm_fp8_scratch(&kernel, a, cx);
+}
+
+static Status run_fp8(const MatmulFp8Args *a, OpCtx *cx, Err *err)
+{
+    return gemm_fp8_run(&kernel, a, cx, err);
+}
+
 void cpu_matmul_register_avx512_bf16(Ops *ops)
 {
     ops_add_matmul(
         ops,
         (Impl_matmul){.impl = ISA_STRING, .supports = supports, .scratch = scratch, .run = run});
+    ops_add_matmul_fp8(ops, (Impl_matmul_fp8){.impl = ISA_STRING,
+                                              .supports = gemm_fp8_supports,
+                                              .scratch = scratch_fp8,
+                                              .run = run_fp8});
 }
 
 // Twelve independent chains, as in cpu_peak.c.

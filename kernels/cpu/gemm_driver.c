@@ -89,6 +89,7 @@ size_t gemm_scratch(const GemmKernel *k, const MatmulArgs *a, const OpCtx *cx)
 typedef struct GemmJob {
     const GemmKernel *k;
     const MatmulArgs *a;
+    const GemmExtra *extra;
     GemmPlan p;
     GemmOperand shared_op, priv_op;
     char *shared, *parts;
@@ -153,6 +154,7 @@ static void run_task(const GemmJob *j, GemmThread *th, int64_t t, int64_t guess)
         if (k > 0) pack_private(j, th->priv, p0, p1, k0, k);
         const char *shared = shared_panel(j, s0, c, kp);
         const GemmBlock b = {.args = j->a,
+                             .extra = j->extra,
                              .a = p->priv_a ? th->priv : shared,
                              .b = p->priv_a ? shared : th->priv,
                              .kp = kp,
@@ -201,10 +203,16 @@ static void run_thread(GemmJob *j, char *scratch)
 
 void gemm_run(const GemmKernel *k, const MatmulArgs *a, OpCtx *cx)
 {
+    const GemmExtra none = {.a_dtype = a->ab_dtype, .b_dtype = a->ab_dtype, .alpha = 1};
+    gemm_run_extra(k, a, &none, cx);
+}
+
+void gemm_run_extra(const GemmKernel *k, const MatmulArgs *a, const GemmExtra *extra, OpCtx *cx)
+{
     if (a->M == 0 || a->N == 0) return;
-    GemmJob j = {.k = k, .a = a, .p = gemm_plan(k, a, cx->device->threads)};
-    const GemmOperand A = {a->A, a->lda, a->trans_a, false, a->ab_dtype};
-    const GemmOperand B = {a->B, a->ldb, !a->trans_b, true, a->ab_dtype};
+    GemmJob j = {.k = k, .a = a, .extra = extra, .p = gemm_plan(k, a, cx->device->threads)};
+    const GemmOperand A = {a->A, a->lda, a->trans_a, false, extra->a_dtype};
+    const GemmOperand B = {a->B, a->ldb, !a->trans_b, true, extra->b_dtype};
     j.shared_op = j.p.priv_a ? B : A;
     j.priv_op = j.p.priv_a ? A : B;
     j.chunk1 = j.p.slab;

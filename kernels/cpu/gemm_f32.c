@@ -1,5 +1,7 @@
-// gemm_f32.c -- matrix product in f32, for any vector width; operands may be bf16 or f16 in memory.
-// Contract: kernels/ops/matmul.h    Driver: gemm_driver.c    Built once an instruction set (isa.h)
+// gemm_f32.c -- matrix product in f32, for any vector width; operands may be bf16, f16 or FP8 in
+// memory.
+// Contracts: kernels/ops/matmul.h, matmul_fp8.h    Driver: gemm_driver.c
+// Built once an instruction set (isa.h)
 //
 // WHAT    The inner loop keeps a tile of C, MR rows x NV vectors, in registers. A step of K loads
 //         NV vectors of B and broadcasts MR values of A against them:
@@ -24,9 +26,16 @@
 // SHAPES  everything the contract allows.
 //
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/gemm_fp8.h"
 #include "kernels/cpu/gemm_tile.h"
+#include "kernels/cpu/vec_fp8.h"
 
 // ---- packing ----
+
+LT_INLINE VecF load(const void *src, DType t, int64_t i)
+{
+    return dtype_is_fp8(t) ? vec_load_fp8(src, t, i) : vec_load_as(src, t, i);
+}
 
 // Panel of w rows whose k lie side by side: VL rows of VL are turned at a time.
 LT_INLINE void pack_rows(float *dst, const void *src, int64_t ld, DType t, int w, int64_t n,
@@ -39,7 +48,7 @@ LT_INLINE void pack_rows(float *dst, const void *src, int64_t ld, DType t, int w
             VecF r[VL];
 #pragma GCC unroll 16
             for (int i = 0; i < VL; i++)
-                r[i] = i0 + i < n ? vec_load_as(src, t, (i0 + i) * ld + p) : (VecF){0};
+                r[i] = i0 + i < n ? load(src, t, (i0 + i) * ld + p) : (VecF){0};
             gemm_transpose(r);
             const int lanes = w - i0 < VL ? w - i0 : VL;
 #pragma GCC unroll 16
@@ -60,6 +69,11 @@ LT_INLINE void pack_cols(float *dst, const void *src, int64_t ld, DType t, int w
 #pragma GCC unroll 4
             for (; i + VL <= w; i += VL)
                 vec_store(dst + p * w + i, vec_load_as(src, t, p * ld + i));
+            if (t == DTYPE_F16 && i < w) { // a scalar conversion is a call
+                const VecF v = vec_load_as_n(src, t, p * ld + i, w - i, 0);
+                memcpy(dst + p * w + i, &v, (size_t)(w - i) * 4);
+                continue;
+            }
 #pragma GCC unroll 8
             for (; i < w; i++) dst[p * w + i] = dtype_load(src, t, p * ld + i);
         }
@@ -73,28 +87,31 @@ LT_INLINE void pack_cols(float *dst, const void *src, int64_t ld, DType t, int w
 LT_INLINE void pack_typed(float *dst, const GemmOperand *x, const void *src, int w, int64_t n,
                           int64_t k, DType t)
 {
-    if (x->k_rows)
+    if (x->k_rows && !dtype_is_fp8(t)) // FP8 has k side by side
         pack_cols(dst, src, x->ld, t, w, n, k);
     else
         pack_rows(dst, src, x->ld, t, w, n, k);
+}
+
+LT_INLINE void pack_side(float *dst, const GemmOperand *x, const void *src, int64_t n, int64_t k,
+                         DType t)
+{
+    if (x->is_b)
+        pack_typed(dst, x, src, NR, n, k, t);
+    else
+        pack_typed(dst, x, src, MR, n, k, t);
 }
 
 static void pack_f32(void *dst, const GemmOperand *x, int64_t i0, int64_t n, int64_t k0, int64_t k)
 {
     const int64_t at = x->k_rows ? k0 * x->ld + i0 : i0 * x->ld + k0;
     const void *src = (const char *)x->p + at * (int64_t)dtype_bytes(x->dtype);
-    if (x->dtype == DTYPE_F32) {
-        if (x->is_b)
-            pack_typed(dst, x, src, NR, n, k, DTYPE_F32);
-        else
-            pack_typed(dst, x, src, MR, n, k, DTYPE_F32);
-    } else if (x->dtype == DTYPE_BF16) {
-        if (x->is_b)
-            pack_typed(dst, x, src, NR, n, k, DTYPE_BF16);
-        else
-            pack_typed(dst, x, src, MR, n, k, DTYPE_BF16);
-    } else {
-        pack_typed(dst, x, src, x->is_b ? NR : MR, n, k, DTYPE_F16);
+    switch (x->dtype) {
+    case DTYPE_F32: pack_side(dst, x, src, n, k, DTYPE_F32); break;
+    case DTYPE_BF16: pack_side(dst, x, src, n, k, DTYPE_BF16); break;
+    case DTYPE_F16: pack_side(dst, x, src, n, k, DTYPE_F16); break;
+    case DTYPE_E4M3: pack_side(dst, x, src, n, k, DTYPE_E4M3); break;
+    default: pack_side(dst, x, src, n, k, DTYPE_E5M2); break;
     }
 }
 
@@ -157,7 +174,21 @@ static Status run(const MatmulArgs *a, OpCtx *cx, Err *err)
     return ERR_NONE;
 }
 
+static size_t scratch_fp8(const MatmulFp8Args *a, const OpCtx *cx)
+{
+    return gemm_fp8_scratch(&kernel, a, cx);
+}
+
+static Status run_fp8(const MatmulFp8Args *a, OpCtx *cx, Err *err)
+{
+    return gemm_fp8_run(&kernel, a, cx, err);
+}
+
 void ISA_NAME(cpu_matmul_register)(Ops *ops)
 {
     ops_add_matmul(ops, (Impl_matmul){.impl = ISA_STRING, .scratch = scratch, .run = run});
+    ops_add_matmul_fp8(ops, (Impl_matmul_fp8){.impl = ISA_STRING,
+                                              .supports = gemm_fp8_supports,
+                                              .scratch = scratch_fp8,
+                                              .run = run_fp8});
 }

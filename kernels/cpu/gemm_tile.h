@@ -4,8 +4,8 @@
 // Tiles: 8 x 48 on 32 registers of 16 lanes (divides GPT-2's widths and powers of two), 8 x 12 on
 // 32 of 4 lanes, 6 x 16 on 16 of 8 lanes, 6 x 8 on 16 of 4 lanes.
 //
-// A chunk of K is summed in f32 from zero, chunks are added in order. f32 C holds the partial sums
-// itself; for bf16 and f16 C they are f32 in scratch, and C is rounded once.
+// A chunk of K is summed in f32 from zero and multiplied by alpha, chunks are added in order. f32 C
+// holds the partial sums itself; for bf16 and f16 C they are f32 in scratch, and C is rounded once.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -73,6 +73,7 @@ LT_INLINE void gemm_tile_end(VecF acc[MR][NV], float *part, int64_t ld, const Ge
 {
     const MatmulArgs *a = b->args;
     const bool add = gemm_adds(b);
+    const float alpha = b->extra->alpha;
     const float *bias = b->last ? a->bias : NULL;
     const bool plain = a->c_dtype == DTYPE_F32 && a->epilogue == MATMUL_PLAIN &&
                        (!bias || a->bias_dtype == DTYPE_F32);
@@ -82,7 +83,7 @@ LT_INLINE void gemm_tile_end(VecF acc[MR][NV], float *part, int64_t ld, const Ge
 #pragma GCC unroll 4
             for (int j = 0; j < NV; j++) {
                 float *to = part + i * ld + j * VL;
-                VecF s = acc[i][j];
+                VecF s = acc[i][j] * alpha;
                 if (add) s = vec_load(to) + s;
                 if (bias) s += vec_load(bias + c + j * VL);
                 vec_store(to, s);
@@ -93,7 +94,7 @@ LT_INLINE void gemm_tile_end(VecF acc[MR][NV], float *part, int64_t ld, const Ge
 #pragma GCC unroll 16
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 4
-        for (int j = 0; j < NV; j++) vec_store(t + i * NR + j * VL, acc[i][j]);
+        for (int j = 0; j < NV; j++) vec_store(t + i * NR + j * VL, acc[i][j] * alpha);
     gemm_store_edge(t, b, part, ld, r, c);
 }
 

@@ -1,5 +1,6 @@
-// simd_avx512.h -- simd_plain.h's list for AVX-512, where one instruction does it: masks for the
-// ends of rows, 32x32-bit products, and for 2^z the fraction of z and a scaling by a power of two.
+// simd_avx512.h -- the lists of simd_plain.h and f16_plain.h for AVX-512, one instruction each:
+// masks for the ends of rows, 32x32-bit products, and for 2^z the fraction of z and a scaling by a
+// power of two.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -38,6 +39,15 @@ LT_INLINE VecH vec_load_half_n(const uint16_t *p, int64_t n)
 LT_INLINE void vec_store_half_n(uint16_t *p, VecH h, int64_t n)
 {
     _mm256_mask_storeu_epi16(p, vec_lanes(n), (__m256i)h);
+}
+
+LT_INLINE VecF vec_from_f16(VecH h)
+{
+    return (VecF)_mm512_cvtph_ps((__m256i)h);
+}
+LT_INLINE VecH vec_to_f16(VecF f)
+{
+    return (VecH)_mm512_cvtps_ph((__m512)f, _MM_FROUND_TO_NEAREST_INT);
 }
 
 LT_INLINE void vec_stream_halves(uint16_t *p, VecH lo, VecH hi)

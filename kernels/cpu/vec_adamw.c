@@ -8,7 +8,7 @@
 //
 //         Bias corrections, learning rate and decay are folded into five floats before the loop.
 //         Ordinary stores: the lines of m, v and w were just read; storing past the cache only
-//         costs. The bf16 copy is not read, and a large one is stored past the cache.
+//         costs. The 16-bit copy is not read, and a large one is stored past the cache.
 //
 // COST    28 bytes an element and 2-4 for the copy; a square root and two divisions, hidden behind
 //         the memory.
@@ -24,7 +24,7 @@
 enum {
     ADAMW_CHUNK = 1 << 14,
     ADAMW_AHEAD = 128,      // elements fetched ahead in each of the four streams
-    ADAMW_STREAM = 1 << 22, // elements from which the bf16 copy is more than caches keep
+    ADAMW_STREAM = 1 << 22, // elements from which a 16-bit copy is more than caches keep
 };
 
 typedef struct Rates {
@@ -72,7 +72,10 @@ LT_INLINE void run(const AdamwArgs *a, const Rates *r, DType param, bool stream,
             fetch(a, i + ADAMW_AHEAD);
             fetch(a, i + ADAMW_AHEAD + VL);
             const VecF lo = update(a, r, i, VL), hi = update(a, r, i + VL, VL);
-            vec_stream_halves(copy + i, vec_to_bf16(lo), vec_to_bf16(hi));
+            if (param == DTYPE_BF16)
+                vec_stream_halves(copy + i, vec_to_bf16(lo), vec_to_bf16(hi));
+            else
+                vec_stream_halves(copy + i, vec_to_f16(lo), vec_to_f16(hi));
         }
         vec_stream_end();
     }
@@ -105,6 +108,8 @@ Status ISA_NAME(vec_adamw)(const AdamwArgs *a, OpCtx *cx, Err *err)
         const int64_t i1 = LT_MIN(i0 + ADAMW_CHUNK, a->n);
         if (a->param && a->param_dtype == DTYPE_BF16)
             run(a, &r, DTYPE_BF16, a->n >= ADAMW_STREAM, i0, i1);
+        else if (a->param && a->param_dtype == DTYPE_F16)
+            run(a, &r, DTYPE_F16, a->n >= ADAMW_STREAM, i0, i1);
         else
             run(a, &r, a->param_dtype, false, i0, i1);
     }

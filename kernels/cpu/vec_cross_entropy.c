@@ -100,7 +100,7 @@ Status ISA_NAME(vec_cross_entropy)(const CrossEntropyArgs *a, OpCtx *cx, Err *er
         } else if (a->dtype == DTYPE_BF16) {
             row_run(a, DTYPE_BF16, n);
         } else {
-            row_run(a, a->dtype, n);
+            row_run(a, DTYPE_F16, n);
         }
     }
     return ERR_NONE;

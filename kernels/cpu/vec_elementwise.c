@@ -214,6 +214,10 @@ Status ISA_NAME(vec_cast)(const CastArgs *a, OpCtx *cx, Err *err)
             cast_run(a, DTYPE_BF16, DTYPE_F32, i0, i1);
         else if (a->dst_dtype == DTYPE_F32 && a->src_dtype == DTYPE_BF16)
             cast_run(a, DTYPE_F32, DTYPE_BF16, i0, i1);
+        else if (a->dst_dtype == DTYPE_F16 && a->src_dtype == DTYPE_F32)
+            cast_run(a, DTYPE_F16, DTYPE_F32, i0, i1);
+        else if (a->dst_dtype == DTYPE_F32 && a->src_dtype == DTYPE_F16)
+            cast_run(a, DTYPE_F32, DTYPE_F16, i0, i1);
         else
             cast_run(a, a->dst_dtype, a->src_dtype, i0, i1);
     }

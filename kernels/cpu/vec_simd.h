@@ -15,7 +15,14 @@
 
 #if LATHE_VB == 64
 #include "kernels/cpu/simd_avx512.h"
+#elif LATHE_VB == 32
+#include "kernels/cpu/f16_avx2.h"
+#include "kernels/cpu/simd_plain.h"
+#elif LATHE_REGS == 32
+#include "kernels/cpu/f16_neon.h"
+#include "kernels/cpu/simd_plain.h"
 #else
+#include "kernels/cpu/f16_plain.h"
 #include "kernels/cpu/simd_plain.h"
 #endif
 
@@ -42,7 +49,7 @@ LT_INLINE float vec_sum(VecF v)
     return a + b;
 }
 
-// ---- bf16 and f16 bit patterns; results equal bf16_from_f32, f16_to_f32, ... of dtype.h ----
+// ---- bf16 bit patterns; results equal bf16_from_f32, ... of dtype.h. f16: f16_plain.h ----
 
 LT_INLINE VecF vec_from_bf16(VecH h)
 {
@@ -54,26 +61,6 @@ LT_INLINE VecH vec_to_bf16(VecF f)
     const VecU even = (u + 0x7fffu + (up & 1u)) >> 16;
     const VecF r = vec_select(f == f, (VecF)even, (VecF)(up | 0x40u));
     return __builtin_convertvector((VecU)r, VecH);
-}
-LT_INLINE VecF vec_from_f16(VecH h)
-{
-    const VecU u = __builtin_convertvector(h, VecU), sign = (u & 0x8000u) << 16;
-    const VecU em = (u & 0x7fffu) << 13;
-    const VecF finite = (VecF)em * 0x1p112f; // also right for subnormals
-    const VecU quiet = (VecU)(em > 0x0f800000u) & 0x400000u;
-    const VecF rest = (VecF)(em | 0x7f800000u | quiet);
-    return (VecF)((VecU)vec_select((VecI)(em >= 0x0f800000u), rest, finite) | sign);
-}
-LT_INLINE VecH vec_to_f16(VecF f)
-{
-    const VecU u = (VecU)f, sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
-    const VecU tiny = (VecU)((VecF)a + 0.5f) - 0x3f000000u; // below 2^-14: the addition rounds
-    const VecU norm = (a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13;
-    const VecU nan = 0x7e00u | ((a >> 13) & 0x3ffu);
-    VecF r = vec_select((VecI)(a < 0x38800000u), (VecF)tiny, (VecF)norm);
-    r = vec_select((VecI)(a >= 0x477ff000u), (VecF)((VecU){0} + 0x7c00u), r);
-    r = vec_select(f == f, r, (VecF)nan);
-    return __builtin_convertvector((VecU)r | sign, VecH);
 }
 
 // ---- elements i .. i+VL-1 (or i+n-1) of an f32, bf16 or f16 array ----

@@ -113,6 +113,7 @@ static void every_implementation_matches_its_reference(void **state)
             for (int k = 0; k < b->ops.info[op].n; k++) {
                 const char *impl = ops_impl_name(&b->ops, (OpId)op, k);
                 if (impl_seen(shown[op], impl)) continue;
+                if (strcmp(impl, "hopper_sums") == 0) continue; // is wrong on purpose: its own test
                 *forced          = *b;
                 assert_int_equal(ops_force(&forced->ops, ops_name((OpId)op), impl, NULL), ERR_NONE);
                 int       served = 0;
