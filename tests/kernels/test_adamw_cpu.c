@@ -1,5 +1,5 @@
-// test_adamw_cpu.c -- AdamW over more elements than the matrix test has: from some size on the bf16
-// copy goes past the caches (vec_adamw.c), which must change no bit.
+// test_adamw_cpu.c -- AdamW over more elements than the matrix test has: from some size on the
+// 16-bit copy goes past the caches (vec_adamw.c), which must change no bit.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/mem.h"
@@ -41,7 +41,8 @@ static void state_free(State *s)
 }
 
 // Elements i0 .. i1-1 by one call.
-static void update(Ops *ops, Device *dev, State *s, const float *grad, int64_t i0, int64_t i1)
+static void update(Ops *ops, Device *dev, State *s, DType t, const float *grad, int64_t i0,
+                   int64_t i1)
 {
     Err err;
     OpCtx cx = {.ops = ops, .device = dev};
@@ -58,7 +59,7 @@ static void update(Ops *ops, Device *dev, State *s, const float *grad, int64_t i
                          .eps = 1e-8,
                          .weight_decay = 0.1,
                          .grad_scale = 1,
-                         .param_dtype = DTYPE_BF16};
+                         .param_dtype = t};
     assert_int_equal(op_adamw(&cx, &a, &err), ERR_NONE);
 }
 
@@ -70,25 +71,27 @@ static void a_large_range_equals_its_parts(void **state)
     float *grad = mem_alloc(LARGE * sizeof *grad);
     assert_non_null(grad);
     for (int64_t i = 0; i < LARGE; i++) grad[i] = (float)(i % 997) / 997.0f - 0.5f;
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; k < 2 * n; k++) {
+        const DType t = k % 2 ? DTYPE_F16 : DTYPE_BF16;
         Ops *ops = mem_alloc(sizeof *ops);
         assert_non_null(ops);
         CpuChoice choice;
         Err err;
         Device dev;
         ops_init(ops);
-        assert_int_equal(cpu_open(ops, names[k], &choice, &err), ERR_NONE);
+        assert_int_equal(cpu_open(ops, names[k / 2], &choice, &err), ERR_NONE);
         device_cpu_init(&dev, 2);
         State *whole = state_new(), *parts = state_new();
-        update(ops, &dev, whole, grad, 0, LARGE);
-        update(ops, &dev, parts, grad, 0, SMALL);
-        update(ops, &dev, parts, grad, SMALL, LARGE - 777);
-        update(ops, &dev, parts, grad, LARGE - 777, LARGE);
+        update(ops, &dev, whole, t, grad, 0, LARGE);
+        update(ops, &dev, parts, t, grad, 0, SMALL);
+        update(ops, &dev, parts, t, grad, SMALL, LARGE - 777);
+        update(ops, &dev, parts, t, grad, LARGE - 777, LARGE);
         assert_memory_equal(whole->w, parts->w, 3 * (size_t)LARGE * sizeof *whole->w);
         assert_memory_equal(whole->copy, parts->copy, (LARGE + 2) * sizeof *whole->copy);
         for (int64_t i = 0; i < LARGE; i++)
-            if (whole->copy[i + 1] != bf16_from_f32(whole->w[i]))
-                fail_msg("%s: copy of element %d", names[k], (int)i);
+            if (whole->copy[i + 1] !=
+                (t == DTYPE_F16 ? f16_from_f32(whole->w[i]) : bf16_from_f32(whole->w[i])))
+                fail_msg("%s: copy of element %d", names[k / 2], (int)i);
         assert_true(whole->copy[0] == 0 && whole->copy[LARGE + 1] == 0);
         state_free(whole);
         state_free(parts);
