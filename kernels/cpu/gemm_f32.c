@@ -28,7 +28,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/gemm_fp8.h"
 #include "kernels/cpu/gemm_tile.h"
-#include "kernels/cpu/vec_fp8.h"
+#include "kernels/cpu/fp8_f32.h"
 
 // ---- packing ----
 

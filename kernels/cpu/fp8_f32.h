@@ -1,4 +1,4 @@
-// vec_fp8.h -- FP8 to f32, a vector at a time, in plain C. Results equal fp8_to_f32 of dtype.h.
+// fp8_f32.h -- FP8 to f32, a vector at a time, in plain C. Results equal fp8_to_f32 of dtype.h.
 //
 // Exponent and mantissa move to their places in an f32 and the exponent gets the other bias. A
 // subnormal has no hidden bit to go with that: it gets one (2^-6 (1 + m/8) for E4M3), which is then
