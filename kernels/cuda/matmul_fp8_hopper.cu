@@ -60,6 +60,7 @@ const char *refusal(const CudaDevice *d, const MatmulFp8Args *a)
     if (a->a_dtype == DTYPE_E4M3 && !a->fast) return "e4m3 operands whose sums are not fast";
     if (a->M < 1 || a->N < 1 || a->K < 1) return "an empty matrix";
     if (a->M > most || a->N > most || a->K > most) return "2^31 rows or columns";
+    if ((a->M + 127) / 128 * ((a->N + 127) / 128) > most) return "2^31 tiles";
     if (a->c_dtype != DTYPE_BF16 && !(f32 && a->epilogue == MATMUL_PLAIN))
         return "C of a type without a kernel";
     if (a->out.scale && (a->epilogue == MATMUL_PLAIN || a->out.dtype != a->a_dtype))

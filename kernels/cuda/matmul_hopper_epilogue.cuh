@@ -337,6 +337,8 @@ PTX_FN void store_act(float (&acc)[C::REGS], const Params &p, const Maps &maps, 
     const int row = row_of(w), end = min(w.n0 + C::BN, p.N);
     uint32_t h[PAIRS], aux[PAIRS];
     Seen seen = {};
+    float scale = 0, most = 0;
+    if (C::FP8 && p.out.scale) scale = p.out.scale->scale, most = p.out.scale->max;
     if (C::KIND == Kind::DGELU) load_side(aux, p, row, w.n0);
 #pragma unroll 1
     for (int n0 = w.n0; n0 < end; n0 += COLS) {
@@ -356,7 +358,7 @@ PTX_FN void store_act(float (&acc)[C::REGS], const Params &p, const Maps &maps, 
             if (C::KIND == Kind::DGELU && p.column_sums) sum_columns(h, p, w.m0, n0, bias, o.bar);
             if (p.out.scale) {
                 uint32_t fp8[WORDS];
-                quantize<C::ELEM>(fp8, seen, h, p.out.scale->scale, p.out.scale->max);
+                quantize<C::ELEM>(fp8, seen, h, scale, most);
                 out_fp8(o, maps, fp8, p.out, n0, w.m0);
             }
         }
@@ -367,14 +369,13 @@ PTX_FN void store_act(float (&acc)[C::REGS], const Params &p, const Maps &maps, 
     if (C::FP8 && p.out.scale) publish(p.out, seen);
 }
 
-// w.m0 is this consumer's first row. bias: where stage_bias() put it.
+// w.m0 is this consumer's first row. unit: of the sums. bias: where stage_bias() put it.
 template <class C>
 PTX_FN void store_tile(float (&acc)[C::REGS], const Params &p, const Maps &maps, const Work &w,
-                       uint32_t bias, Out &o)
+                       float unit, uint32_t bias, Out &o)
 {
     if (w.m0 >= p.M) return;
     if constexpr (C::FP8) {
-        const float unit = *p.a_inv * *p.b_inv;
 #pragma unroll
         for (int i = 0; i < C::REGS; ++i) acc[i] *= unit;
     }

@@ -19,6 +19,7 @@ template <class C> PTX_FN void consume(const Params &p, const Maps &maps, uint32
     const uint32_t bias = smem + C::BIAS_AT + cw * C::BIAS_BYTES;
     const int rank = C::CLUSTER > 1 ? (int)cluster_rank() : 0;
     const int step = gridDim.x / C::CLUSTER, first = blockIdx.x / C::CLUSTER;
+    const float unit = C::FP8 ? *p.a_inv * *p.b_inv : 1.f;
     bool other = cw == 1; // ping-pong: consumers take work items in turn
     for (int w = first; w < p.work; w += step) {
         Work k = work_at<C>(p, w);
@@ -47,7 +48,7 @@ template <class C> PTX_FN void consume(const Params &p, const Maps &maps, uint32
         }
         const uint32_t word = smem + C::WORD_AT + 4 * cw;
         if (C::SPLIT && p.splits > 1 && !combine<C>(acc, p, k, rank, cw, word)) continue;
-        store_tile<C>(acc, p, maps, k, bias, out);
+        store_tile<C>(acc, p, maps, k, unit, bias, out);
     }
     if (threadIdx.x % WARPGROUP == 0) bulk_wait<0>(); // shared memory must outlive the stores
 }

@@ -26,7 +26,7 @@ typedef struct Fp8UpdateCase {
 } Fp8UpdateCase;
 
 LT_C_BEGIN
-extern const MatmulFp8Case matmul_fp8_cases[40];
+extern const MatmulFp8Case matmul_fp8_cases[46];
 void build_matmul_fp8(Case *c, int variant, const Mix *m);
 extern const Fp8QuantizeCase fp8_quantize_cases[24];
 void build_fp8_quantize(Case *c, int variant, const Mix *m);

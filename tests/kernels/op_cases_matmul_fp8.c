@@ -34,7 +34,7 @@ enum {
     HAS_NAN = 131072, // a NaN in A
 };
 
-const MatmulFp8Case matmul_fp8_cases[40] = {
+const MatmulFp8Case matmul_fp8_cases[46] = {
     {1, 1, 1, EXACT, MATMUL_PLAIN, 0},
     {16, 16, 16, EXACT | FAST | BIAS, MATMUL_PLAIN, 0},
     {129, 33, 17, EXACT | E5_A | PAD, MATMUL_PLAIN, 0},
@@ -77,6 +77,14 @@ const MatmulFp8Case matmul_fp8_cases[40] = {
     {16, 64, 128, EXACT | FAST | BIAS, MATMUL_PLAIN, 0},
     {64, 48, 96, FAST | BIAS, MATMUL_PLAIN, 0},
     {33, 20, 32, EXACT | E5_A | PAD | DBIAS, MATMUL_DGELU, ACT_RELU},
+    // What Hopper's tensor cores take: rows at multiples of 16 bytes. (In odd cases all tensors but
+    // those of FP8 are off their alignment.)
+    {72, 136, 144, FAST | BIAS | OUT_BOTH, MATMUL_GELU, ACT_GELU_TANH},
+    {37, 72, 528, EXACT | FAST | BIAS | NO_C | NO_AUX | OUT_BOTH, MATMUL_GELU, ACT_RELU},
+    {136, 72, 272, E5_A | OUT_BOTH | OUT_E5 | DBIAS, MATMUL_DGELU, ACT_GELU_TANH},
+    {129, 33, 300, FAST | BIAS | NO_C | NO_AUX | OUT_QT | PAD, MATMUL_GELU, ACT_GELU_ERF},
+    {40, 64, 48, E5_A, MATMUL_PLAIN, 0},
+    {150, 16, 16, EXACT | FAST | BIAS | NO_C | NO_AUX | OUT_Q | SMALL, MATMUL_GELU, ACT_RELU},
 };
 
 static int64_t row16(int64_t n, int flags)
