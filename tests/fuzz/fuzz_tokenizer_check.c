@@ -29,7 +29,30 @@ static const char *const texts[] = {
     "\xc3\x9c \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x98\x80\xf0\x9f\x8f\xbd \xcc\x81 \xc2\xa0",
     "\xff\xfe\x80 \xc3 \xe4\xb8 \xed\xa0\x80 \xf4\x90\x80\x80",
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa        <|endoftext|><s>",
+    "Unaffable \xe1\xbe\xb4\xea\xb0\x81\xe0\xa3\x94\xe3\x80\xae [MASK] [UNK]\v\0\xef\xbf\xbd",
 };
+
+// WordPiece does not keep the text: what it says of its ids must hold together.
+static bool is_lossy(const Tokenizer *t)
+{
+    return strcmp(tokenizer_kind(t), "wordpiece") == 0;
+}
+
+static void check_ranges(const Tokenizer *t, const TokenIds *ids, const char *text, size_t n,
+                         bool special)
+{
+    TokenIds got = {0};
+    Err err = {0};
+    for (size_t at = 0, to; at < n; at = to) {
+        to = tokenizer_cut(t, text, n, at + n / 3 + 1, special);
+        fuzz_must(tokenizer_encode_range(t, text, at, to, special, 1, &got, &err) == ERR_NONE, "%s",
+                  err.text);
+    }
+    fuzz_must(got.n == ids->n &&
+                  (got.n == 0 || memcmp(got.id, ids->id, (size_t)got.n * sizeof *got.id) == 0),
+              "ranges give other ids: %lld, not %lld", (long long)got.n, (long long)ids->n);
+    token_ids_free(&got);
+}
 
 static void check_stream(const Tokenizer *t, const TokenIds *ids, const char *text, size_t n)
 {
@@ -40,7 +63,7 @@ static void check_stream(const Tokenizer *t, const TokenIds *ids, const char *te
                   err.text);
     fuzz_must(buf_append(&out, pending.data ? pending.data : "", pending.len, &err) == ERR_NONE,
               "%s", err.text);
-    fuzz_must(out.len == n && memcmp(out.data, text, n) == 0,
+    fuzz_must(is_lossy(t) || (out.len == n && memcmp(out.data, text, n) == 0),
               "streaming gives another text of %zu bytes, not %zu", out.len, n);
     buf_free(&pending);
     buf_free(&out);
@@ -56,10 +79,11 @@ static void check_text(const Tokenizer *t, const char *text, size_t n, bool spec
         for (int64_t i = 0; i < ids.n; i++)
             fuzz_must(ids.id[i] >= 0 && ids.id[i] < tokenizer_vocab_size(t), "id %d", ids.id[i]);
         fuzz_must(tokenizer_decode(t, ids.id, ids.n, &out, &err) == ERR_NONE, "%s", err.text);
-        fuzz_must(out.len == n && (n == 0 || memcmp(out.data, text, n) == 0),
+        fuzz_must(is_lossy(t) || (out.len == n && (n == 0 || memcmp(out.data, text, n) == 0)),
                   "%zu bytes became %lld ids and then another text of %zu bytes", n,
                   (long long)ids.n, out.len);
         check_stream(t, &ids, text, n);
+        check_ranges(t, &ids, text, n, special);
     } else {
         fuzz_must(special || strcmp(tokenizer_kind(t), "char") == 0, "cannot encode: %s", err.text);
     }

@@ -1,4 +1,5 @@
-// fuzz_tokenizer_json.c -- Hugging Face's tokenizer.json: byte-level BPE and lathe's characters.
+// fuzz_tokenizer_json.c -- Hugging Face's tokenizer.json: byte-level BPE, WordPiece and lathe's
+// characters.
 //
 // SPDX-License-Identifier: MIT
 #include "tests/fuzz/fuzz_tokenizer_check.h"

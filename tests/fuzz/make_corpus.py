@@ -220,6 +220,57 @@ def tokenizer_seeds():
     yield "words", char_tokenizer(["a", "bc"])
     yield "unigram", dumps({"model": {"type": "Unigram", "vocab": [["a", 0.5]]}})
     yield "normalizer", tokenizer(normalizer={"type": "NFC"})
+    yield from wordpiece_seeds()
+
+
+WORDPIECE = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "un", "##aff", "##able", "a", "##a", "\u00e9",
+             "\u4e2d", "\u1100", "##\u1161", ".", "mask", "##" + "y" * 30]
+
+
+def wordpiece(**changes):
+    out = {"version": "1.0", "added_tokens": added(*((i, w, True) for i, w in enumerate(WORDPIECE[:5]))),
+           "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                          "strip_accents": None, "lowercase": True},
+           "pre_tokenizer": {"type": "BertPreTokenizer"},
+           "post_processor": {"type": "TemplateProcessing", "single": [
+               {"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+               {"SpecialToken": {"id": "[SEP]", "type_id": 0}}], "special_tokens": {}},
+           "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+           "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                     "max_input_chars_per_word": 100, "vocab": {w: i for i, w in enumerate(WORDPIECE)}}}
+    for key, value in changes.items():
+        (out if key in out else out["model"])[key] = value
+    return json.dumps(out, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def wordpiece_seeds():
+    n = len(WORDPIECE)
+    yield "wordpiece", wordpiece()
+    yield "wordpiece-cased", wordpiece(normalizer={"type": "BertNormalizer", "lowercase": False}, unk_token="[PAD]")
+    yield "wordpiece-plain", wordpiece(normalizer=None, post_processor=None, decoder=None, max_input_chars_per_word=3)
+    yield "wordpiece-bert", wordpiece(post_processor={"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]})
+    yield "wordpiece-added", wordpiece(added_tokens=added((n, "the end", False), (5, "the", False), (1, "[UNK]", True)))
+    yield "wordpiece-normal", wordpiece(added_tokens=[{**a, "normalized": True} for a in added((n, "<x>", True))])
+    yield "wordpiece-no-unknown", wordpiece(unk_token="[NONE]")
+    yield "wordpiece-prefix", wordpiece(continuing_subword_prefix="")
+    yield "wordpiece-long", wordpiece(max_input_chars_per_word=1 << 40)
+
+
+def vocab_txt_seeds():
+    def text(words, config=None, end="\n"):
+        return parts("".join(w + end for w in words).encode(), b"" if config is None else dumps(config))
+    yield "bert", text(WORDPIECE)
+    yield "crlf", text(WORDPIECE, end="\r\n")
+    yield "cased", text(WORDPIECE, {"do_lower_case": False, "tokenize_chinese_chars": False})
+    yield "accents", text(WORDPIECE, {"strip_accents": False})
+    yield "bad-config", text(WORDPIECE, [1])
+    yield "no-unknown", text(["a", "##a"])
+    yield "twice", text(WORDPIECE + ["the"])
+    yield "empty-line", text(WORDPIECE + ["", "b"])
+    yield "only-unknown", text(["[UNK]"])
+    yield "hashes", text(["[UNK]", "##", "#", "###", "# #", "\u3000", "a b"])
+    yield "not-utf8", parts(b"[UNK]\n\xff\n", b"")
+    yield "nul", parts(b"[UNK]\na\0b\n", b"")
 
 
 def merges_text(merges, version=True):
@@ -419,7 +470,7 @@ def trainer_seeds():
 TARGETS = {
     "safetensors": safetensors_seeds, "index_json": index_seeds, "config_json": config_seeds,
     "model_folder": model_folder_seeds,
-    "tokenizer_json": tokenizer_seeds, "vocab_merges": vocab_seeds, "tiktoken": tiktoken_seeds,
+    "tokenizer_json": tokenizer_seeds, "vocab_merges": vocab_seeds, "tiktoken": tiktoken_seeds, "vocab_txt": vocab_txt_seeds,
     "shard": shard_seeds, "mmididx": mmididx_seeds, "data_folder": data_folder_seeds, "text": text_seeds,
     "options": options_seeds, "manifest": manifest_seeds, "trainer_json": trainer_seeds}
 

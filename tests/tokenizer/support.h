@@ -124,10 +124,11 @@ static inline void every_code_point(const char *before, Buf *out)
     }
 }
 
-// What scripts/golden_tokenizer.py wrote of one encoding, checked against a tokenizer. `texts` is
+// What a script wrote into a golden file of one encoding, checked against a tokenizer. `texts` is
 // the folder of the text files named there; NULL: there are none. Returns the number of lines
 // checked.
-static inline int expect_golden(const Tokenizer *t, const char *encoding, const char *texts)
+static inline int expect_golden_in(const char *file, const Tokenizer *t, const char *encoding,
+                                   const char *texts)
 {
     static const struct {
         const char *name, *before;
@@ -141,7 +142,7 @@ static inline int expect_golden(const Tokenizer *t, const char *encoding, const 
     Buf golden = {0};
     Err err = {0};
     int lines = 0;
-    must(file_read(golden_path("golden.txt").s, &golden, &err), &err);
+    must(file_read(golden_path(file).s, &golden, &err), &err);
     char *save = NULL;
     for (char *line = strtok_r(golden.data, "\n", &save); line;
          line = strtok_r(NULL, "\n", &save)) {
@@ -180,4 +181,9 @@ static inline int expect_golden(const Tokenizer *t, const char *encoding, const 
     }
     buf_free(&golden);
     return lines;
+}
+
+static inline int expect_golden(const Tokenizer *t, const char *encoding, const char *texts)
+{
+    return expect_golden_in("golden.txt", t, encoding, texts);
 }
