@@ -18,5 +18,11 @@ Status precision_from_name(Precision *p, const char *name, const char *residual,
         *p = (Precision){.name = "bf16", .param = DTYPE_BF16, .act = DTYPE_BF16, .resid = r};
         return ERR_NONE;
     }
-    return err_set(err, ERR_USAGE, "precision = %s: fp32 or bf16", name);
+    if (strcmp(name, "fp16") == 0) {
+        if (strcmp(residual, "f32") != 0)
+            return err_set(err, ERR_USAGE, "residual_dtype = %s needs precision = bf16", residual);
+        *p = (Precision){.name = "fp16", .param = DTYPE_F16, .act = DTYPE_F16, .resid = DTYPE_F32};
+        return ERR_NONE;
+    }
+    return err_set(err, ERR_USAGE, "precision = %s: fp32, bf16 or fp16", name);
 }

@@ -3,6 +3,10 @@
 //   policy  parameters            activations, their gradients   residual stream   weight gradients
 //   fp32    f32                   f32                            f32               f32
 //   bf16    bf16 + f32 master     bf16                           an option         f32
+//   fp16    f16 + f32 master      f16                            f32               f32
+//
+// f16 ends at 65504 and at 6e-8: in training the loss is multiplied by a loss scale before it is
+// derived (step_gate.h), and the residual stream, which grows layer by layer, stays in f32.
 //
 // Optimizer states are f32 in both. Norm statistics, softmax and loss arithmetic are f32 inside
 // ops.
@@ -13,7 +17,7 @@
 #include "engine/base/err.h"
 
 typedef struct Precision {
-    const char *name; // "fp32", "bf16"
+    const char *name; // "fp32", "bf16", "fp16"
     DType param, act, resid;
 } Precision;
 

@@ -174,6 +174,7 @@ void metrics_step(Metrics *m, const MetricsRow *row)
     if (!(row->mfu < 0)) put_number(&l, "mfu", row->mfu, 9);
     put_int(&l, "tokens", row->tokens);
     put_int(&l, "targets", row->targets);
+    if (row->loss_scale > 0) put_number(&l, "loss_scale", row->loss_scale, 9);
     put_int(&l, "skipped", row->skipped);
     if (row->skip) put(&l, ",\"skip\":true");
     end(m, &l);

@@ -44,11 +44,12 @@ typedef struct MetricsRow { // one optimizer step
     double grad_norm; // before clipping
     double seconds;   // this step took
     double tokens_per_second;
-    double mfu;      // 0..1; < 0: not known, left out
-    int64_t tokens;  // in the step
-    int64_t targets; // of these, counted in the loss
-    int64_t skipped; // steps skipped since the start because a number was not finite
-    bool skip;       // this one was
+    double mfu;        // 0..1; < 0: not known, left out
+    int64_t tokens;    // in the step
+    int64_t targets;   // of these, counted in the loss
+    double loss_scale; // of fp16; 0: none, left out
+    int64_t skipped;   // steps skipped since the start because a number was not finite
+    bool skip;         // this one was
 } MetricsRow;
 
 typedef struct MetricsEval {

@@ -86,6 +86,7 @@ void progress_text(const ProgressRow *row, char *out, size_t cap)
         no_signed_nan(row->grad_norm));
     add(out, cap, " | %.*f ms | %s tok/s", row->seconds < 0.1 ? 1 : 0, row->seconds * 1e3, rate);
     if (row->mfu >= 0) add(out, cap, " | mfu %.1f%%", row->mfu * 100);
+    if (row->loss_scale > 0) add(out, cap, " | scale %.10g", row->loss_scale);
     if (row->skipped) add(out, cap, " | skipped %lld", (long long)row->skipped);
     if (row->eta >= 0) add(out, cap, " | eta %s", eta);
 }

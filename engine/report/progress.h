@@ -8,7 +8,8 @@
 //     step 120/2000 | loss 2.4127 | lr 1.00e-03 | norm 0.83 | 12.4 ms | 61.9k tok/s | eta 0:23
 //
 // What the MFU is measured against is said once at the start of the run. Counters of skipped steps
-// appear when there are any. A line never wraps: on a narrow terminal it is cut.
+// appear when there are any, the loss scale in fp16. A line never wraps: on a narrow terminal it is
+// cut.
 //
 // Any other work (Progress), on stderr, so that results can be piped: after two seconds, and only
 // on a terminal, one line that is written over in place and gone when the work is done.
@@ -30,9 +31,10 @@ typedef struct ProgressRow {
     double grad_norm;
     double seconds; // of one step: the caller's average over what it likes
     double tokens_per_second;
-    double mfu;      // 0..1; < 0: not known, left out
-    double eta;      // seconds to the end; < 0: not known, left out
-    int64_t skipped; // non-finite steps so far
+    double mfu;        // 0..1; < 0: not known, left out
+    double eta;        // seconds to the end; < 0: not known, left out
+    double loss_scale; // 0: none, left out
+    int64_t skipped;   // non-finite steps so far
 } ProgressRow;
 
 typedef struct Progress { // see progress_begin

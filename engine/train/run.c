@@ -220,13 +220,18 @@ static void report(Run *r, const TrainStep *s, double took, Pace *pace)
                              .tokens_per_second = tokens_a_second,
                              .mfu = products / pace->average,
                              .eta = pace->average * (double)(o->max_steps - r->state.step),
+                             .loss_scale = s->loss_scale,
                              .skipped = r->trainer.skipped};
     const bool keep = o->log_interval > 0 && (step % o->log_interval == 0 || step == o->max_steps ||
                                               step == 1 || s->skipped);
     if (o->log_interval > 0) progress_line(&row, !keep);
     if (s->skipped) {
         progress_break();
-        if (s->bad)
+        if (s->overflow)
+            log_warn("step %" PRId64
+                     " skipped: a gradient overflows with loss scale %.10g, next %.10g",
+                     step, s->loss_scale, (double)r->trainer.scale.scale);
+        else if (s->bad)
             log_warn("step %" PRId64 " skipped: the gradient of %s is not finite", step, s->bad);
         else
             log_warn("step %" PRId64 " skipped: %s", step,
@@ -241,6 +246,7 @@ static void report(Run *r, const TrainStep *s, double took, Pace *pace)
                                             .mfu = products / took,
                                             .tokens = p->tokens_a_step,
                                             .targets = s->counted,
+                                            .loss_scale = s->loss_scale,
                                             .skipped = r->trainer.skipped,
                                             .skip = s->skipped});
 }
@@ -267,6 +273,8 @@ static Status end_step(Run *r, Pace *pace, Err *err)
     const double now = clock_seconds();
     report(r, &s, now - pace->last, pace);
     pace->last = now;
+    // An overflow is what a loss scale is lowered by, from as far as it may start, in fp16. It ends
+    // at 1, and a loss that is not finite is no matter of the scale: those count.
     if (!s.overflow) pace->bad = s.skipped ? pace->bad + 1 : 0;
     if (pace->bad >= r->o->max_bad_steps) return diverged(r, pace->bad, &s, err);
     return ERR_NONE;

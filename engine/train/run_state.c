@@ -7,6 +7,7 @@
 #include "engine/base/mem.h"
 #include "engine/model/model_hf.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -82,6 +83,11 @@ Status run_state_text(const RunState *st, uint64_t seed, const char *precision, 
                    st->best_step, st->data_tokens));
     if (isfinite(st->best_loss))
         TRY(buf_printf(out, err, "  \"best_loss\": %.17g,\n", st->best_loss));
+    if (strcmp(precision, "fp16") == 0)
+        TRY(buf_printf(out, err,
+                       "  \"loss_scale\": %.9g,\n  \"loss_scale_good_steps\": %d,\n"
+                       "  \"loss_scale_overflows_left\": %d,\n",
+                       (double)st->scale.scale, st->scale.good, st->scale.left));
     return buf_printf(
         out, err, "  \"seconds\": %.3f,\n  \"seed\": %" PRIu64 ",\n  \"precision\": \"%s\"\n}\n",
         st->seconds, seed, precision);
@@ -143,6 +149,21 @@ static Status need_int(const json_t *o, const char *key, int64_t min, const char
                    path, key, *out, min, COUNT_MAX);
 }
 
+static Status parse_loss_scale(LossScale *s, const json_t *o, const char *path, Err *err)
+{
+    int64_t good = 0, left = 0;
+    const double scale = json_number_value(json_object_get(o, "loss_scale"));
+    if (!(scale >= 1 && scale <= (double)FLT_MAX))
+        return err_set(err, ERR_FORMAT, "%s: \"loss_scale\" is %g", path, scale);
+    TRY(need_int(o, "loss_scale_good_steps", 0, path, &good, err));
+    TRY(need_int(o, "loss_scale_overflows_left", INT32_MIN, path, &left, err));
+    if (good > INT32_MAX || left > INT32_MAX)
+        return err_set(err, ERR_FORMAT, "%s: %" PRId64 " steps since the loss scale changed", path,
+                       LT_MAX(good, left));
+    *s = (LossScale){.scale = (float)scale, .good = (int32_t)good, .left = (int32_t)left};
+    return ERR_NONE;
+}
+
 static Status parse_state(RunState *st, const json_t *o, const char *precision, const char *path,
                           Err *err)
 {
@@ -172,6 +193,7 @@ static Status parse_state(RunState *st, const json_t *o, const char *precision, 
     if (!saved || strcmp(saved, precision) != 0)
         return err_set(err, ERR_USAGE, "%s was saved with precision %.20s, this run has %s", path,
                        saved ? saved : "?", precision);
+    if (strcmp(precision, "fp16") == 0) TRY(parse_loss_scale(&st->scale, o, path, err));
     return ERR_NONE;
 }
 

@@ -18,7 +18,7 @@ typedef struct RunState {
     double best_loss;    // infinity: none
     double seconds;      // spent training
     int64_t data_tokens; // of the training split; samples counts in data of this length
-    LossScale scale;     // scale 1: none
+    LossScale scale;     // of fp16; else scale 1, and it is not saved
 } RunState;
 
 typedef struct RunSaver {

@@ -88,6 +88,34 @@ Status train_setup_record(const TrainSetup *s, Options *o, Err *err)
     return ERR_NONE;
 }
 
+// fp16 only. Said without it, an option of the loss scale is a mistake.
+static Status loss_scale(TrainSetup *s, const Options *o, Err *err)
+{
+    static const struct {
+        OptionId id;
+        const char *name;
+    } of_fp16[] = {{OPT_loss_scale_init, "loss_scale.init"},
+                   {OPT_loss_scale_growth_interval, "loss_scale.growth_interval"},
+                   {OPT_loss_scale_growth, "loss_scale.growth"},
+                   {OPT_loss_scale_backoff, "loss_scale.backoff"},
+                   {OPT_loss_scale_hysteresis, "loss_scale.hysteresis"}};
+    if (s->prec.act == DTYPE_F16) {
+        s->loss_scale = (float)o->loss_scale_init;
+        s->rule = (LossScaleRule){.growth = (float)o->loss_scale_growth,
+                                  .backoff = (float)o->loss_scale_backoff,
+                                  .interval = (int32_t)o->loss_scale_growth_interval,
+                                  .hysteresis = (int32_t)o->loss_scale_hysteresis};
+        return ERR_NONE;
+    }
+    for (size_t i = 0; i < LT_COUNT(of_fp16); i++) {
+        const OptionOrigin from = o->origin[of_fp16[i].id];
+        if (from == ORIGIN_FILE || from == ORIGIN_FLAG)
+            return err_set(err, ERR_USAGE, "%s needs precision = fp16, this is %s", of_fp16[i].name,
+                           s->prec.name);
+    }
+    return ERR_NONE;
+}
+
 Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const Device *device,
                    int ranks, Err *err)
 {
@@ -108,6 +136,7 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
                       .grad_clip = o->grad_clip,
                       .seed = (uint64_t)o->seed};
     TRY(precision_from_name(&s->prec, prec, o->residual_dtype, err));
+    TRY(loss_scale(s, o, err));
     const int64_t tokens = o->batch_tokens ? o->batch_tokens : o->batch_size * T * ranks;
     const int64_t micro = o->batch_size * T * ranks;
     if (tokens % micro != 0)
@@ -164,6 +193,11 @@ Status train_setup_text(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *
                    p->n_params, count, p->n_params_embedding));
     TRY(buf_printf(out, err, "  precision    %s, residual stream %s%s\n", s->prec.name,
                    dtype_name(s->prec.resid), s->recompute ? ", activations computed again" : ""));
+    if (s->loss_scale > 0)
+        TRY(buf_printf(
+            out, err, "  loss scale   %g at first; x %g after %d good steps, x %g after %s\n",
+            (double)s->loss_scale, (double)s->rule.growth, s->rule.interval,
+            (double)s->rule.backoff, s->rule.hysteresis == 1 ? "an overflow" : "some overflows"));
     TRY(buf_printf(out, err,
                    "  step         %" PRId64 " tokens: %" PRId64 " sequences x %" PRId64
                    ", in %" PRId64 " micro-batch%s of %" PRId64 "\n",

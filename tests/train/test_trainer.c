@@ -14,6 +14,7 @@
 #include "engine/base/rng.h"
 #include "engine/model/backend.h"
 #include "engine/train/trainer.h"
+#include "kernels/ref/ref.h"
 
 enum { S = 8, T = 20, V = 61 };
 
@@ -64,6 +65,10 @@ static TrainSetup setup(int64_t batch_size, const char *precision, double dropou
     s.model.dropout_embed = s.model.dropout_attention = s.model.dropout_residual = dropout;
     Err err;
     must(precision_from_name(&s.prec, precision, "f32", &err), &err);
+    if (s.prec.act == DTYPE_F16) {
+        s.loss_scale = 65536;
+        s.rule = (LossScaleRule){.growth = 2, .backoff = 0.5f, .interval = 2000, .hysteresis = 1};
+    }
     must(schedule_init(&s.schedule, "constant", 1e-3, 0, 0, 10, 0, &err), &err);
     return s;
 }
@@ -103,7 +108,8 @@ static void a_step_is_the_same_however_it_is_cut(void **state)
     } cases[] = {{"fp32", 0, 2e-6, false},
                  {"fp32", 0.3, 2e-6, false},
                  {"fp32", 0.3, 2e-6, true},
-                 {"bf16", 0, 2e-2, false}};
+                 {"bf16", 0, 2e-2, false},
+                 {"fp16", 0, 3e-3, false}};
     for (size_t c = 0; c < LT_COUNT(cases); c++) {
         double whole[6], cut[6];
         for (int64_t size = 8; size >= 1; size /= 2) {
@@ -182,6 +188,259 @@ static void a_step_that_is_not_finite_changes_nothing(void **state)
     trainer_close(&t);
 }
 
+// ---- steps that are skipped -------------------------------------------------------------------
+
+// Sums squares as the reference does, but call number `at` finds a NaN in element `element`.
+// The one state of this file: an op has no other way to know which call it is.
+static struct {
+    int64_t calls, at, element;
+} spoiler;
+
+static Status spoil(const SumSquaresArgs *a, OpCtx *cx, Err *err)
+{
+    if (spoiler.calls++ == spoiler.at) ((float *)a->x)[spoiler.element] = NAN;
+    return sum_squares_ref(a, cx, err);
+}
+
+static void spoil_step(Backend *b, int64_t at, int64_t element)
+{
+    spoiler.calls = 0;
+    spoiler.at = at;
+    spoiler.element = element;
+    ops_add_sum_squares(&b->ops, (Impl_sum_squares){.impl = "spoil", .run = spoil});
+}
+
+typedef struct State { // all that training changes
+    size_t bytes, copy_bytes;
+    char *w, *m, *v, *copy;
+} State;
+
+static char *twin(const void *p, size_t bytes)
+{
+    char *t = malloc(bytes + 1);
+    assert_non_null(t);
+    memcpy(t, p, bytes);
+    return t;
+}
+
+static State state_of(const Trainer *t)
+{
+    const size_t n = (size_t)t->params.total;
+    State s = {.bytes = n * sizeof(float), .copy_bytes = n * dtype_bytes(t->setup.prec.param)};
+    s.w = twin(t->opt.w, s.bytes);
+    s.m = twin(t->opt.m, s.bytes);
+    s.v = twin(t->opt.v, s.bytes);
+    s.copy = twin(optimizer_weights(&t->opt), s.copy_bytes);
+    return s;
+}
+
+static void state_free(State s)
+{
+    free(s.w);
+    free(s.m);
+    free(s.v);
+    free(s.copy);
+}
+
+// Frees both.
+static void assert_same_state(State a, State b)
+{
+    assert_memory_equal(a.w, b.w, a.bytes);
+    assert_memory_equal(a.m, b.m, a.bytes);
+    assert_memory_equal(a.v, b.v, a.bytes);
+    assert_memory_equal(a.copy, b.copy, a.copy_bytes);
+    state_free(a);
+    state_free(b);
+}
+
+static void step_on(Trainer *t, int64_t batch, TrainStep *r)
+{
+    Data d;
+    Err err;
+    make_data(&d, batch, false);
+    must(trainer_step(t, &d.b, r, &err), &err);
+}
+
+static const char *const policies[] = {"fp32", "bf16", "fp16"};
+
+static void a_nan_in_one_gradient_leaves_the_weights_alone(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < LT_COUNT(policies); p++) {
+        Trainer t;
+        Backend b;
+        TrainStep r;
+        const TrainSetup s = setup(4, policies[p], 0.1, false);
+        open_trainer(&t, &b, &s);
+        const Param *last = &t.params.param[t.params.n - 1];
+        spoil_step(&b, 1, last->offset + last->count - 1);
+        step_on(&t, 0, &r);
+        assert_false(r.skipped);
+        const State before = state_of(&t);
+        step_on(&t, 1, &r);
+        assert_true(r.skipped && isfinite(r.loss) && isnan(r.grad_norm));
+        assert_string_equal(r.bad, last->name);
+        assert_same_state(before, state_of(&t));
+        assert_int_equal(t.step, 1);
+        assert_int_equal(t.skipped, 1);
+        trainer_close(&t);
+    }
+}
+
+// Batches 0 1 2 3 4, where the update of 2 is lost, against 0 1 3 4.
+static void a_skipped_step_is_a_step_that_never_was(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < LT_COUNT(policies); p++) {
+        Trainer all, some;
+        Backend b1, b2;
+        TrainStep r;
+        Err err;
+        TrainSetup s = setup(4, policies[p], 0.1, false);
+        must(schedule_init(&s.schedule, "linear", 1e-3, 0, 1, 10, 0, &err), &err);
+        open_trainer(&all, &b1, &s);
+        open_trainer(&some, &b2, &s);
+        spoil_step(&b1, 2, 7);
+        for (int64_t i = 0; i < 5; i++) {
+            step_on(&all, i, &r);
+            assert_int_equal(r.skipped, i == 2);
+            assert_int_equal(r.overflow, i == 2 && s.loss_scale > 0);
+            if (i == 2) { // the loss scale has halved
+                if (s.loss_scale > 0) assert_true(all.scale.scale == 32768);
+                must(trainer_set_state(&some, some.step, 0, all.scale, &err), &err);
+                continue;
+            }
+            const double loss = r.loss, lr = r.lr;
+            step_on(&some, i, &r);
+            assert_true(r.loss == loss && r.lr == lr);
+        }
+        assert_int_equal(all.step, 4);
+        assert_same_state(state_of(&all), state_of(&some));
+        trainer_close(&all);
+        trainer_close(&some);
+    }
+}
+
+static void two_steps_in_flight_are_two_steps(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < LT_COUNT(policies); p++) {
+        Trainer one, two;
+        Backend b1, b2;
+        TrainStep r, q;
+        Data d;
+        Err err;
+        TrainSetup s = setup(4, policies[p], 0.1, false);
+        must(schedule_init(&s.schedule, "cosine", 1e-3, 0, 2, 10, 0, &err), &err);
+        open_trainer(&one, &b1, &s);
+        open_trainer(&two, &b2, &s);
+        enum { STEPS = 7 };
+        TrainStep want[STEPS];
+        for (int64_t i = 0; i < STEPS; i++) {
+            if (i == 0) spoil_step(&b1, 3, 5);
+            make_data(&d, i, false);
+            if (i == 5) d.b.counted = 0; // nothing in it counts
+            must(trainer_step(&one, &d.b, &want[i], &err), &err);
+        }
+        spoil_step(&b2, 3, 5);
+        for (int64_t i = 0; i <= STEPS; i++) {
+            make_data(&d, i, false);
+            if (i == 5) d.b.counted = 0;
+            if (i < STEPS) must(trainer_begin(&two, &d.b, &err), &err);
+            if (i == 0) continue;
+            must(trainer_end(&two, &r, &err), &err);
+            q = want[i - 1];
+            assert_int_equal(r.skipped, i - 1 == 3 || i - 1 == 5);
+            assert_true(r.skipped == q.skipped && r.counted == q.counted && !r.bad == !q.bad);
+            if (r.bad) assert_string_equal(r.bad, q.bad);
+            assert_memory_equal(&r.loss, &q.loss, sizeof r.loss);
+            assert_memory_equal(&r.grad_norm, &q.grad_norm, sizeof r.grad_norm);
+            assert_true(r.lr == q.lr && r.loss_scale == q.loss_scale);
+        }
+        assert_int_equal(trainer_in_flight(&two), 0);
+        assert_int_equal(two.step, STEPS - 2);
+        assert_int_equal(two.skipped, 2);
+        assert_same_state(state_of(&one), state_of(&two));
+        trainer_close(&one);
+        trainer_close(&two);
+    }
+}
+
+// ---- the loss scale ---------------------------------------------------------------------------
+
+static void a_loss_scale_from_far_too_high_comes_down(void **state)
+{
+    (void)state;
+    Trainer t, u;
+    Backend b1, b2;
+    TrainStep r;
+    Err err;
+    TrainSetup s = setup(4, "fp16", 0, false);
+    s.loss_scale = 0x1p40f;
+    open_trainer(&t, &b1, &s);
+    int64_t i = 0;
+    for (double scale = 0x1p40;; scale /= 2, i++) {
+        const State before = state_of(&t);
+        step_on(&t, i, &r);
+        assert_true(r.loss_scale == scale);
+        if (!r.skipped) {
+            assert_memory_not_equal(before.w, t.opt.w, before.bytes);
+            state_free(before);
+            break;
+        }
+        assert_true(r.overflow && isfinite(r.loss) && r.bad);
+        assert_same_state(before, state_of(&t));
+    }
+    assert_in_range(i, 10, 30);
+    assert_int_equal(t.step, 1);
+    // A run that begins there, with the batch that was not lost.
+    s.loss_scale = (float)r.loss_scale;
+    open_trainer(&u, &b2, &s);
+    step_on(&u, i, &r);
+    assert_false(r.skipped);
+    must(trainer_set_state(&u, u.step, 0, t.scale, &err), &err);
+    for (int64_t k = 1; k < 4; k++) {
+        step_on(&t, i + k, &r);
+        step_on(&u, i + k, &r);
+    }
+    assert_same_state(state_of(&t), state_of(&u));
+    trainer_close(&t);
+    trainer_close(&u);
+}
+
+static void a_loss_scale_grows_after_good_steps(void **state)
+{
+    (void)state;
+    Trainer t;
+    Backend b;
+    TrainStep r;
+    TrainSetup s = setup(8, "fp16", 0, false);
+    s.loss_scale = 256;
+    s.rule.interval = 2;
+    s.rule.growth = 4;
+    open_trainer(&t, &b, &s);
+    spoil_step(&b, 3, 0); // begins a window anew
+    static const double want[] = {256, 256, 1024, 1024, 512, 512, 2048};
+    for (int64_t i = 0; i < (int64_t)LT_COUNT(want); i++) {
+        step_on(&t, i, &r);
+        assert_true(r.loss_scale == want[i]);
+    }
+    trainer_close(&t);
+}
+
+// Where f16 has enough range, the scale is not seen: it is a power of two.
+static void a_loss_scale_changes_no_gradient_of_f32(void **state)
+{
+    (void)state;
+    double plain[4], scaled[4];
+    TrainSetup s = setup(4, "fp32", 0.1, false);
+    losses(&s, 4, plain, false);
+    s.loss_scale = 1024;
+    s.rule = (LossScaleRule){.growth = 2, .backoff = 0.5f, .interval = 2, .hysteresis = 1};
+    losses(&s, 4, scaled, false);
+    assert_memory_equal(plain, scaled, sizeof plain);
+}
+
 static void plan_holds_for_shapes_no_machine_has(void **state)
 {
     (void)state;
@@ -211,6 +470,12 @@ int main(void)
         cmocka_unit_test(dropout_and_masks_change_the_loss),
         cmocka_unit_test(recomputing_changes_no_loss),
         cmocka_unit_test(a_step_that_is_not_finite_changes_nothing),
+        cmocka_unit_test(a_nan_in_one_gradient_leaves_the_weights_alone),
+        cmocka_unit_test(a_skipped_step_is_a_step_that_never_was),
+        cmocka_unit_test(two_steps_in_flight_are_two_steps),
+        cmocka_unit_test(a_loss_scale_from_far_too_high_comes_down),
+        cmocka_unit_test(a_loss_scale_grows_after_good_steps),
+        cmocka_unit_test(a_loss_scale_changes_no_gradient_of_f32),
         cmocka_unit_test(plan_holds_for_shapes_no_machine_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
