@@ -65,10 +65,26 @@ static Status size_rule(Rules *r)
                         "a model and batch of this size need more bytes than 64 bits can count");
 }
 
+static Status fp8_rules(Rules *r)
+{
+    static const OptionId of_fp8[]     = {OPT_fp8_recipe, OPT_fp8_history,    OPT_fp8_amax,
+                                          OPT_fp8_margin, OPT_fp8_bf16_first, OPT_fp8_bf16_last,
+                                          OPT_fp8_report};
+    static const OptionId of_delayed[] = {OPT_fp8_history, OPT_fp8_amax};
+    const Options *o = r->o;
+    if (!fine(r, OPT_precision)) return ERR_NONE;
+    for (size_t i = 0; i < LT_COUNT(of_fp8) && strcmp(o->precision, "fp8") != 0; i++)
+        if (rank_of(r, of_fp8[i])) TRY(no_use(r, of_fp8[i], "precision=", o->precision));
+    for (size_t i = 0; i < LT_COUNT(of_delayed) && strcmp(o->fp8_recipe, "current") == 0; i++)
+        if (rank_of(r, of_delayed[i])) TRY(no_use(r, of_delayed[i], "fp8.recipe=current", ""));
+    return ERR_NONE;
+}
+
 static Status model_rules(Rules *r)
 {
     const Options *o = r->o;
     TRY(size_rule(r));
+    TRY(fp8_rules(r));
     if (fine(r, OPT_n_embd) && fine(r, OPT_n_head) && o->n_embd % o->n_head)
         TRY(problems_add(r->p, r->err, "", "n_embd %lld is not a multiple of n_head %lld",
                          (long long)o->n_embd, (long long)o->n_head));

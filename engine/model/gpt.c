@@ -53,23 +53,40 @@ static void *tensor(Arena *a, int64_t rows, int64_t cols, DType t)
     return arena_alloc(a, (size_t)rows * (size_t)cols * dtype_bytes(t));
 }
 
-static void layer_acts(LayerActs *l, const Model *m, int64_t N, Arena *step)
+// Activations of a layer with the inputs of its linear layers in the activation type (`full`), in
+// FP8, or both, when several layers share them.
+static void layer_acts(LayerActs *l, const Model *m, int64_t N, bool full, bool fp8, Arena *step)
 {
     const ModelConfig *c = &m->c;
     const DType act = m->prec.act;
-    const int64_t C = c->n_embd;
-    l->ln1 = tensor(step, N, C, act);
+    const int64_t C = c->n_embd, F = c->n_inner;
     l->qkv = tensor(step, N, 3 * C, act);
     l->att = tensor(step, N, C, act);
     l->lse = tensor(step, N, c->n_head, DTYPE_F32);
     l->y = tensor(step, N, C, m->prec.resid);
-    l->ln2 = tensor(step, N, C, act);
-    l->fch = m->o.train ? tensor(step, N, c->n_inner, act) : NULL;
-    l->fcg = tensor(step, N, c->n_inner, act);
+    l->fch = m->o.train ? tensor(step, N, F, act) : NULL;
     l->mean1 = tensor(step, N, 1, DTYPE_F32);
     l->rstd1 = tensor(step, N, 1, DTYPE_F32);
     l->mean2 = tensor(step, N, 1, DTYPE_F32);
     l->rstd2 = tensor(step, N, 1, DTYPE_F32);
+    if (full) {
+        l->ln1 = tensor(step, N, C, act);
+        l->ln2 = tensor(step, N, C, act);
+        l->fcg = tensor(step, N, F, act);
+    }
+    for (int i = 0; fp8 && i < LINEAR_COUNT; i++)
+        l->xt[i] = tensor(step, i == LINEAR_MLP ? F : C, fp8_ld(N), DTYPE_E4M3);
+}
+
+// A layer in FP8 needs ln1, ln2 and fcg for a moment only, when at all: on their way to FP8, or in
+// an evaluation. The buffers of two gradients are free whenever a layer's forward pass runs.
+static void share_buffers(Model *m)
+{
+    for (int64_t l = 0; l < m->c.n_layer; l++) {
+        if (!fp8_runs(m->fp8, l)) continue;
+        m->layer[l].ln1 = m->layer[l].ln2 = m->dlnf;
+        m->layer[l].fcg = m->dwide;
+    }
 }
 
 Status model_build(Model *m, const ModelConfig *c, const Precision *p, const ModelOptions *o,
@@ -78,22 +95,23 @@ Status model_build(Model *m, const ModelConfig *c, const Precision *p, const Mod
     ASSERT(o->block <= c->n_positions, "block of %lld tokens, %lld positions", (long long)o->block,
            (long long)c->n_positions);
     ASSERT(!o->train || grads, "training needs gradients");
-    *m = (Model){.c = *c, .prec = *p, .o = *o, .params = params};
+    *m = (Model){.c = *c, .prec = *p, .o = *o, .params = params, .fp8 = o->train ? o->fp8 : NULL};
     m->weights = (Weights){.flat = weights, .dtype = p->param, .params = params};
     m->grads = o->train ? grads : NULL;
     m->layer = mem_calloc((size_t)c->n_layer, sizeof *m->layer);
     if (!m->layer) return mem_err(err, (size_t)c->n_layer * sizeof *m->layer, "the layer table");
 
-    const int64_t N = o->batch * o->block, C = c->n_embd;
+    const int64_t N = o->batch * o->block, C = c->n_embd, wide = LT_MAX(c->n_inner, 3 * C);
+    const int64_t n_fp8 = m->fp8 ? m->fp8->end - m->fp8->first : 0;
     const bool each = o->train && !o->recompute; // every layer keeps its own activations
     arena_part(step, "activations");
     LayerActs shared = {0};
-    if (!each) layer_acts(&shared, m, N, step);
+    if (!each) layer_acts(&shared, m, N, n_fp8<c->n_layer, n_fp8> 0, step);
     void *stream =
         o->train ? NULL : tensor(step, N, C, p->resid); // forward only: one for all layers
     for (int64_t l = 0; l < c->n_layer; l++) {
         if (each)
-            layer_acts(&m->layer[l], m, N, step);
+            layer_acts(&m->layer[l], m, N, !fp8_runs(m->fp8, l), fp8_runs(m->fp8, l), step);
         else
             m->layer[l] = shared;
         m->layer[l].x = o->train ? tensor(step, N, C, p->resid) : stream;
@@ -112,9 +130,16 @@ Status model_build(Model *m, const ModelConfig *c, const Precision *p, const Mod
         arena_part(step, "activation gradients");
         m->dresid = tensor(step, N, C, p->resid);
         m->dtmp = tensor(step, N, C, p->act);
-        m->dwide = tensor(step, N, LT_MAX(c->n_inner, 3 * C), p->act);
+        m->dwide = tensor(step, N, wide, p->act);
         m->dlnf = tensor(step, N, C, p->act);
     }
+    if (n_fp8) {
+        arena_part(step, "FP8 operands");
+        m->q = tensor(step, N, C, DTYPE_E4M3);
+        m->q_wide = tensor(step, N, wide, DTYPE_E4M3);
+        m->dyt = tensor(step, wide, fp8_ld(N), DTYPE_E5M2);
+    }
+    share_buffers(m);
     return ERR_NONE;
 }
 
@@ -136,26 +161,26 @@ static DropoutSpec drop_spec(const Model *m, const ModelBatch *b, double p, int6
                          .site = site};
 }
 
-// Linear layer `id` of the block whose weights these are.
-static Linear linear_of(const Model *m, const Layer *w, LinearId id, int64_t rows, bool first)
+// Linear layer `id` of the block whose weights these are. `how`: what all of the block's share.
+static Linear linear_of(const Linear *how, const Layer *w, LinearId id)
 {
-    const LayerOffsets *o = &m->params->layer;
-    const int64_t C = m->c.n_embd, F = m->c.n_inner;
+    const LayerOffsets *o = &how->m->params->layer;
+    const int64_t C = how->m->c.n_embd, F = how->m->c.n_inner;
     const struct {
         int64_t w, b, in, out;
     } is[] = {[LINEAR_QKV] = {o->qkv_w, o->qkv_b, C, 3 * C},
               [LINEAR_PROJ] = {o->proj_w, o->proj_b, C, C},
               [LINEAR_FC] = {o->fc_w, o->fc_b, C, F},
               [LINEAR_MLP] = {o->mlp_w, o->mlp_b, F, C}};
-    return (Linear){.m = m,
-                    .w = weight(w, is[id].w),
-                    .bias = weight(w, is[id].b),
-                    .dw = w->g ? grad(w, is[id].w) : NULL,
-                    .db = w->g ? grad(w, is[id].b) : NULL,
-                    .rows = rows,
-                    .in = is[id].in,
-                    .out = is[id].out,
-                    .accumulate = !first};
+    Linear l = *how;
+    l.id = id;
+    l.w = weight(w, is[id].w);
+    l.bias = weight(w, is[id].b);
+    l.dw = w->g ? grad(w, is[id].w) : NULL;
+    l.db = w->g ? grad(w, is[id].b) : NULL;
+    l.in = is[id].in;
+    l.out = is[id].out;
+    return l;
 }
 
 // The output layer, on some of the rows.
@@ -178,10 +203,14 @@ static int head_block(const Model *m)
 }
 
 // A norm with the residual add in front of it: resid_out = x + drop(add), out = norm(resid_out).
-static LayernormFwdArgs norm(const Model *m, void *out, const void *x, const void *w, const void *b,
-                             float *mean, float *rstd, int64_t N, int64_t T)
+// `next`: the linear layer that reads out, and may want it in FP8; NULL: another op.
+static LayernormFwdArgs norm(const Model *m, const Linear *next, void *out, const void *x,
+                             const void *w, const void *b, float *mean, float *rstd, int64_t N,
+                             int64_t T)
 {
-    return (LayernormFwdArgs){.out = out,
+    const Fp8Out q = next ? linear_x_out(next) : (Fp8Out){0};
+    return (LayernormFwdArgs){.out = q.scale ? NULL : out,
+                              .q = q,
                               .mean = mean,
                               .rstd = rstd,
                               .x = x,
@@ -249,9 +278,13 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
     const Layer w = take(m, (int)l + 1);
     const int64_t N = b->B * b->T, T = b->T, C = c->n_embd;
     const int64_t D = model_config_head_size(c);
+    const Linear how = {
+        .m = m, .rows = N, .layer = l, .fp8 = train && fp8_runs(m->fp8, l), .again = again};
+    const Linear qkv = linear_of(&how, &w, LINEAR_QKV), proj = linear_of(&how, &w, LINEAR_PROJ);
+    const Linear fc = linear_of(&how, &w, LINEAR_FC), mlp = linear_of(&how, &w, LINEAR_MLP);
 
-    LayernormFwdArgs n1 = norm(m, a->ln1, x_in, weight(&w, o->norm1_w), weight(&w, o->norm1_b),
-                               a->mean1, a->rstd1, N, T);
+    LayernormFwdArgs n1 = norm(m, &qkv, a->ln1, x_in, weight(&w, o->norm1_w),
+                               weight(&w, o->norm1_b), a->mean1, a->rstd1, N, T);
     if (add) {
         n1.resid_out = a->x;
         n1.add = add;
@@ -259,7 +292,6 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
     }
     TRY(op_layernorm_fwd(cx, &n1, err));
 
-    const Linear qkv = linear_of(m, &w, LINEAR_QKV, N, true);
     TRY(linear_forward(&qkv, cx, a->qkv, a->ln1, err));
 
     const size_t es = dtype_bytes(m->prec.act);
@@ -287,20 +319,17 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
                                              .dtype = m->prec.act},
                          err));
 
-    const Linear proj = linear_of(m, &w, LINEAR_PROJ, N, true);
     TRY(linear_forward(&proj, cx, m->tmp, a->att, err));
 
-    LayernormFwdArgs n2 = norm(m, a->ln2, a->x, weight(&w, o->norm2_w), weight(&w, o->norm2_b),
+    LayernormFwdArgs n2 = norm(m, &fc, a->ln2, a->x, weight(&w, o->norm2_w), weight(&w, o->norm2_b),
                                a->mean2, a->rstd2, N, T);
     n2.resid_out = a->y;
     n2.add = m->tmp;
     n2.drop = drop_spec(m, b, c->dropout_residual, l, RNG_DROP_PROJ, train);
     TRY(op_layernorm_fwd(cx, &n2, err));
 
-    const Linear fc = linear_of(m, &w, LINEAR_FC, N, true);
-    TRY(linear_forward_act(&fc, cx, a->fcg, a->fch, a->ln2, err));
-    const Linear mlp = linear_of(m, &w, LINEAR_MLP, N, true);
-    if (!again) TRY(linear_forward(&mlp, cx, m->tmp, a->fcg, err));
+    TRY(linear_forward_act(&fc, cx, a->fcg, a->fch, a->ln2, &mlp, err));
+    TRY(linear_forward(&mlp, cx, again ? NULL : m->tmp, a->fcg, err));
     weights_give(&m->weights, (int)l + 1);
     return ERR_NONE;
 }
@@ -321,8 +350,8 @@ static Status trunk(Model *m, OpCtx *cx, const ModelBatch *b, bool train, Err *e
     const int last = m->params->n_block - 1;
     const Layer w = take(m, last);
     LayernormFwdArgs nf =
-        norm(m, m->lnf, x, weight(&w, m->params->final_w), weight(&w, m->params->final_b), m->meanf,
-             m->rstdf, b->B * b->T, b->T);
+        norm(m, NULL, m->lnf, x, weight(&w, m->params->final_w), weight(&w, m->params->final_b),
+             m->meanf, m->rstdf, b->B * b->T, b->T);
     nf.resid_out = m->xf;
     nf.add = add;
     nf.drop = drop_spec(m, b, c->dropout_residual, c->n_layer - 1, RNG_DROP_MLP, train);
@@ -476,21 +505,21 @@ static Status layer_backward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l
     const Layer w = take(m, (int)l + 1);
     const int64_t N = b->B * b->T;
     const DropoutSpec none = {0};
+    const Linear how = {
+        .m = m, .rows = N, .layer = l, .accumulate = !first, .fp8 = fp8_runs(m->fp8, l)};
+    const Linear qkv = linear_of(&how, &w, LINEAR_QKV), proj = linear_of(&how, &w, LINEAR_PROJ);
+    const Linear fc = linear_of(&how, &w, LINEAR_FC), mlp = linear_of(&how, &w, LINEAR_MLP);
 
     // MLP: dtmp [N,C] -> dwide = dfch [N,F] -> dlnf = dln2 [N,C]
-    const Linear mlp = linear_of(m, &w, LINEAR_MLP, N, first);
-    TRY(linear_backward_act(&mlp, cx, m->dwide, m->dtmp, a->fcg, a->fch, err));
-    const Linear fc = linear_of(m, &w, LINEAR_FC, N, first);
+    TRY(linear_backward_act(&mlp, cx, m->dwide, m->dtmp, a->fcg, a->fch, &fc, err));
     TRY(linear_backward(&fc, cx, m->dlnf, m->dwide, a->ln2, err));
     TRY(norm_backward(m, cx, &w, o->norm2_w, o->norm2_b, m->dlnf, a->y, a->mean2, a->rstd2, b,
                       false, true, drop_spec(m, b, c->dropout_residual, l, RNG_DROP_PROJ, true),
                       first, err));
 
     // Attention: dtmp [N,C] -> dlnf = datt [N,C] -> dwide = dqkv [N,3C] -> dlnf = dln1 [N,C]
-    const Linear proj = linear_of(m, &w, LINEAR_PROJ, N, first);
     TRY(linear_backward(&proj, cx, m->dlnf, m->dtmp, a->att, err));
     TRY(attention_backward(m, cx, b, l, m->dwide, m->dlnf, err));
-    const Linear qkv = linear_of(m, &w, LINEAR_QKV, N, first);
     TRY(linear_backward(&qkv, cx, m->dlnf, m->dwide, a->ln1, err));
     const bool add = l > 0;
     TRY(norm_backward(
@@ -549,6 +578,7 @@ Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, float loss_scal
 {
     ASSERT(m->o.train, "this model was built for the forward pass only");
     const ModelConfig *c = &m->c;
+    if (m->fp8 && first) TRY(fp8_cast_weights(m->fp8, cx, &m->weights, err));
     TRY(trunk(m, cx, b, true, err));
     TRY(head_backward(m, cx, b, loss_scale, first, err));
 

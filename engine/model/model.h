@@ -13,6 +13,10 @@
 // With recompute only x is kept of every layer, and one layer's worth of the rest is shared: the
 // backward pass runs the layer's forward again, with the same bits in f32.
 //
+// A layer in FP8 (fp8.h) keeps transposes of its linear layers' inputs, one byte an element, and
+// not ln1, ln2 and fcg: xt [C,N] [C,N] [C,N] [F,N] for qkv, proj, fc and mlp. att is there for the
+// attention's own backward.
+//
 // Logits never exist whole: the head works in chunks of head_rows rows, loss and gradient together.
 //
 // SPDX-License-Identifier: MIT
@@ -21,6 +25,7 @@
 #include <stdint.h>
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
+#include "engine/model/fp8.h"
 #include "engine/model/model_config.h"
 #include "engine/model/params.h"
 #include "engine/model/precision.h"
@@ -42,11 +47,13 @@ typedef struct ModelOptions {
     bool recompute;
     int64_t head_rows; // rows of logits at one time
     uint64_t seed;     // of dropout
+    Fp8State *fp8;     // borrowed; NULL: nothing is in FP8
 } ModelOptions;
 
 typedef struct LayerActs { // of one layer; see above
     void *x, *y;
     void *ln1, *qkv, *att, *ln2, *fch, *fcg;
+    void *xt[LINEAR_COUNT]; // of a layer in FP8; its ln1, ln2 and fcg are shared buffers
     float *lse, *mean1, *rstd1, *mean2, *rstd2;
 } LayerActs;
 
@@ -58,6 +65,7 @@ typedef struct Model {
     Weights weights;         // borrowed flat buffer
     float *grads;            // [total] flat, borrowed; NULL without train
     const float *loss_scale; // one, on the device: gradients are of loss times this. NULL: 1
+    Fp8State *fp8;           // borrowed; NULL: nothing is in FP8
     LayerActs *layer;        // [n_layer] host table, owned
     // step arena
     void *xf, *lnf;       // [N,C] resid, act: input and output of the final norm
@@ -68,6 +76,8 @@ typedef struct Model {
     void *dresid;         // [N,C] resid
     void *dtmp, *dwide;   // [N,C], [N,max(F,3C)] act
     void *dlnf;           // [N,C] act
+    void *q, *q_wide;     // [N,C], [N,max(F,3C)] FP8: x or dy of the linear layer at hand
+    void *dyt;            // [max(F,3C),N] FP8: dy transposed
 } Model;
 
 LT_C_BEGIN
@@ -84,6 +94,7 @@ LT_MUST_CHECK Status model_loss(Model *m, OpCtx *cx, const ModelBatch *b, Err *e
 // Forward and backward of one micro-batch: m->loss as above, and gradients of
 // loss_scale * *m->loss_scale * sum of the counted losses into m->grads: assigned when `first`,
 // else accumulated.
+// With FP8, `first` also makes the step's FP8 weights, and fp8_end_step belongs behind the last.
 LT_MUST_CHECK Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, float loss_scale,
                                      bool first, Err *err);
 

@@ -24,5 +24,11 @@ Status precision_from_name(Precision *p, const char *name, const char *residual,
         *p = (Precision){.name = "fp16", .param = DTYPE_F16, .act = DTYPE_F16, .resid = DTYPE_F32};
         return ERR_NONE;
     }
-    return err_set(err, ERR_USAGE, "precision = %s: fp32, bf16 or fp16", name);
+    if (strcmp(name, "fp8") == 0) { // bf16 wherever a tensor is not in FP8
+        TRY(precision_from_name(p, "bf16", residual, err));
+        p->name = "fp8";
+        p->fp8 = true;
+        return ERR_NONE;
+    }
+    return err_set(err, ERR_USAGE, "precision = %s: fp32, bf16, fp16 or fp8", name);
 }

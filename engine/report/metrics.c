@@ -77,19 +77,25 @@ static void flush(Metrics *m)
     m->failing = error != 0;
 }
 
-static void end(Metrics *m, Line *l)
+// A line joins those that wait, and all are written.
+static void add_line(Metrics *m, const char *text, size_t len)
 {
     ASSERT(m->fd >= 0, "%s is not open", m->path);
-    if (l->bad[0]) put(l, ",\"nonfinite\":[%s]", l->bad);
-    put(l, "}\n");
-    if (m->wait_bytes + l->len > WAIT_CAP) flush(m);
-    if (m->wait_bytes + l->len > WAIT_CAP) {
+    if (m->wait_bytes + len > WAIT_CAP) flush(m);
+    if (m->wait_bytes + len > WAIT_CAP) {
         m->dropped++;
         return;
     }
-    memcpy(m->wait + m->wait_bytes, l->text, l->len);
-    m->wait_bytes += l->len;
+    memcpy(m->wait + m->wait_bytes, text, len);
+    m->wait_bytes += len;
     flush(m);
+}
+
+static void end(Metrics *m, Line *l)
+{
+    if (l->bad[0]) put(l, ",\"nonfinite\":[%s]", l->bad);
+    put(l, "}\n");
+    add_line(m, l->text, l->len);
 }
 
 // The number behind "name":, or `none`.
@@ -190,6 +196,17 @@ void metrics_eval(Metrics *m, const MetricsEval *row)
     put_number(&l, "seconds", row->seconds, 9);
     if (row->best) put(&l, ",\"best\":true");
     end(m, &l);
+}
+
+void metrics_fields(Metrics *m, const char *kind, int64_t step, const char *fields)
+{
+    Buf b = {0};
+    if (buf_printf(&b, NULL, "{\"kind\":\"%s\",\"step\":%lld%s}\n", kind, (long long)step,
+                   fields) == ERR_NONE)
+        add_line(m, b.data, b.len);
+    else
+        m->dropped++;
+    buf_free(&b);
 }
 
 void metrics_note(Metrics *m, int64_t step, const char *text)

@@ -66,6 +66,8 @@ LT_C_BEGIN
 LT_MUST_CHECK Status metrics_open(Metrics *m, const char *path, MetricsPoint from, Err *err);
 void metrics_step(Metrics *m, const MetricsRow *row);
 void metrics_eval(Metrics *m, const MetricsEval *row);
+// A line of its own kind with fields of its own: `fields` is JSON text, each with a comma in front.
+void metrics_fields(Metrics *m, const char *kind, int64_t step, const char *fields);
 // Anything worth keeping that is not a number: a resume, a skipped tensor, a stop.
 void metrics_note(Metrics *m, int64_t step, const char *text);
 void metrics_close(Metrics *m); // also of a closed or zeroed-with-fd--1 one

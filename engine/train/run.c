@@ -16,12 +16,14 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
+#include "engine/model/fp8_report.h"
 #include "engine/report/progress.h"
 #include "engine/train/run_open.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct Pace { // how fast steps go
     double start;     // of this process's part of the run
@@ -251,6 +253,36 @@ static void report(Run *r, const TrainStep *s, double took, Pace *pace)
                                             .skip = s->skipped});
 }
 
+// How the FP8 tensors fared since the last report.
+static bool fp8_report_due(const Run *r, int64_t step)
+{
+    const Options *o = r->o;
+    return r->setup.prec.fp8 && strcmp(o->fp8_report, "off") != 0 &&
+           due(step, o->log_interval, o->max_steps);
+}
+
+static Status report_fp8(Run *r, Err *err)
+{
+    const Options *o = r->o;
+    Trainer *t = &r->trainer;
+    const int64_t step = r->state.step;
+    if (!fp8_report_due(r, step)) return ERR_NONE;
+    Fp8Report f;
+    Buf text = {0};
+    TRY(fp8_report_take(&f, &t->fp8, t->device, err));
+    Status st = fp8_report_json(&f, &t->fp8, &text, err);
+    if (st == ERR_NONE) metrics_fields(&r->metrics, "fp8", step, text.data);
+    if (st == ERR_NONE && strcmp(o->fp8_report, "table") == 0) {
+        buf_clear(&text);
+        st = fp8_report_table(&f, &t->fp8, &text, err);
+        progress_break();
+        if (st == ERR_NONE) fputs(text.data, stdout);
+    }
+    buf_free(&text);
+    fp8_report_close(&f);
+    return st;
+}
+
 static Status begin_step(Run *r, Pace *pace, Err *err)
 {
     StreamBatch b;
@@ -273,6 +305,7 @@ static Status end_step(Run *r, Pace *pace, Err *err)
     const double now = clock_seconds();
     report(r, &s, now - pace->last, pace);
     pace->last = now;
+    if (!s.skipped) TRY(report_fp8(r, err));
     // An overflow is what a loss scale is lowered by, from as far as it may start, in fp16. It ends
     // at 1, and a loss that is not finite is no matter of the scale: those count.
     if (!s.overflow) pace->bad = s.skipped ? pace->bad + 1 : 0;
@@ -292,12 +325,14 @@ static bool must_settle(const Run *r, const Pace *pace)
     const int64_t next = r->state.step + 1;
     return stop_requested() || late(r) || save_retry_due(r) || pace->bad > 0 ||
            next >= o->max_steps || due(next, o->eval_interval, o->max_steps) ||
-           due(next, o->save_interval, o->max_steps);
+           due(next, o->save_interval, o->max_steps) || fp8_report_due(r, next);
 }
 
 static Status advance(Run *r, Pace *pace, Err *err)
 {
-    const int ahead = r->backend.device.is_host ? 0 : 1;
+    // How tensors of FP8 get their scales depends on whether a step has counted yet.
+    const bool first = r->setup.prec.fp8 && !r->trainer.fp8.started;
+    const int ahead = r->backend.device.is_host || first ? 0 : 1;
     TRY(begin_step(r, pace, err));
     return trainer_in_flight(&r->trainer) > ahead ? end_step(r, pace, err) : ERR_NONE;
 }

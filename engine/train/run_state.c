@@ -14,13 +14,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 1 };
+enum { FORMAT_VERSION = 1, FP8_VERSION = 1 };
 static const int64_t COUNT_MAX = INT64_MAX / 1024; // of steps, samples, tokens
 
 RunState run_state_new(void)
 {
     return (RunState){
         .last_eval = -1, .best_step = -1, .best_loss = INFINITY, .scale = {.scale = 1}};
+}
+
+static size_t tensors_max(const Trainer *t)
+{
+    return 3 * (size_t)t->params.n + FP8_SAVED_TENSORS;
 }
 
 // Tensors of the moments (and of the master weights, when the model file is rounded) at these
@@ -45,16 +50,22 @@ Status run_saver_open(RunSaver *s, Trainer *t, const char *run_dir, const char *
     *s = (RunSaver){.trainer = t, .last_step = -1};
     const size_t n = (size_t)t->params.n;
     s->model = mem_calloc(n, sizeof *s->model);
-    s->moments = mem_calloc(3 * n, sizeof *s->moments);
+    s->moments = mem_calloc(tensors_max(t), sizeof *s->moments);
     if (!s->model || !s->moments) {
         run_saver_close(s);
         return mem_err(err, 4 * n * sizeof *s->model, "the tensor tables of checkpoints");
+    }
+    const Status fp8 = t->setup.prec.fp8 ? fp8_saved_open(&s->fp8, &t->fp8, err) : ERR_NONE;
+    if (fp8 != ERR_NONE) {
+        run_saver_close(s);
+        return fp8;
     }
     const bool snap = t->snap_w != NULL;
     float *w = snap ? t->snap_w : t->opt.w;
     params_tensors(&t->params, w, DTYPE_F32, "", s->model);
     s->n_moments =
         moment_tensors(t, w, snap ? t->snap_m : t->opt.m, snap ? t->snap_v : t->opt.v, s->moments);
+    if (s->fp8.n) s->n_moments += fp8_saved_tensors(&s->fp8, s->moments + s->n_moments);
     s->job = (CkptSave){.model_dtype = t->setup.prec.param,
                         .model = s->model,
                         .n_model = t->params.n,
@@ -83,6 +94,12 @@ Status run_state_text(const RunState *st, uint64_t seed, const char *precision, 
                    st->best_step, st->data_tokens));
     if (isfinite(st->best_loss))
         TRY(buf_printf(out, err, "  \"best_loss\": %.17g,\n", st->best_loss));
+    if (st->fp8.slots)
+        TRY(buf_printf(out, err,
+                       "  \"fp8\": {\"version\": %d, \"slots\": %" PRId64 ", \"history\": %" PRId64
+                       ", \"started\": %s},\n",
+                       FP8_VERSION, st->fp8.slots, st->fp8.history,
+                       st->fp8.started ? "true" : "false"));
     if (strcmp(precision, "fp16") == 0)
         TRY(buf_printf(out, err,
                        "  \"loss_scale\": %.9g,\n  \"loss_scale_good_steps\": %d,\n"
@@ -107,8 +124,14 @@ Status run_saver_save(RunSaver *s, const RunState *state, bool best, Err *err)
     if (s->writer) TRY(ckpt_writer_wait(s->writer, err));
     s->job.step = state->step;
     s->job.best = best;
-    const TrainSetup *setup = &s->trainer->setup;
-    TRY(run_state_text(state, setup->seed, setup->prec.name, &s->json, err));
+    Trainer *t = s->trainer;
+    const TrainSetup *setup = &t->setup;
+    RunState now = *state;
+    if (s->fp8.n) {
+        TRY(fp8_saved_take(&s->fp8, &t->fp8, t->device, err));
+        now.fp8 = (RunFp8){.slots = s->fp8.n, .history = s->fp8.length, .started = t->fp8.started};
+    }
+    TRY(run_state_text(&now, setup->seed, setup->prec.name, &s->json, err));
     s->job.trainer_json = s->json.data;
     if (s->writer) {
         TRY(snapshot(s->trainer, err));
@@ -128,6 +151,7 @@ Status run_saver_wait(RunSaver *s, Err *err)
 void run_saver_close(RunSaver *s)
 {
     ckpt_writer_close(s->writer);
+    fp8_saved_close(&s->fp8);
     mem_free(s->model);
     mem_free(s->moments);
     buf_free(&s->json);
@@ -147,6 +171,19 @@ static Status need_int(const json_t *o, const char *key, int64_t min, const char
     if (*out >= min && *out <= COUNT_MAX) return ERR_NONE;
     return err_set(err, ERR_FORMAT, "%s: \"%s\" is %" PRId64 ", expected %" PRId64 " to %" PRId64,
                    path, key, *out, min, COUNT_MAX);
+}
+
+static Status parse_fp8(RunFp8 *f, const json_t *o, const char *path, Err *err)
+{
+    int64_t version = 0;
+    TRY(need_int(o, "version", 0, path, &version, err));
+    if (version != FP8_VERSION)
+        return err_set(err, ERR_FORMAT, "%s: FP8 state of version %" PRId64 ", this lathe reads %d",
+                       path, version, FP8_VERSION);
+    TRY(need_int(o, "slots", 1, path, &f->slots, err));
+    TRY(need_int(o, "history", 0, path, &f->history, err));
+    f->started = json_is_true(json_object_get(o, "started"));
+    return ERR_NONE;
 }
 
 static Status parse_loss_scale(LossScale *s, const json_t *o, const char *path, Err *err)
@@ -189,6 +226,8 @@ static Status parse_state(RunState *st, const json_t *o, const char *precision, 
     const json_t *best = json_object_get(o, "best_loss");
     if (json_is_number(best)) st->best_loss = json_number_value(best);
     st->seconds = json_number_value(json_object_get(o, "seconds"));
+    const json_t *fp8 = json_object_get(o, "fp8");
+    if (fp8) TRY(parse_fp8(&st->fp8, fp8, path, err));
     const char *saved = json_string_value(json_object_get(o, "precision"));
     if (!saved || strcmp(saved, precision) != 0)
         return err_set(err, ERR_USAGE, "%s was saved with precision %.20s, this run has %s", path,
@@ -242,8 +281,20 @@ static Status put_state(HostState *h, Trainer *t, Status so_far, Err *err)
     return st;
 }
 
-static Status load_tensors(RunState *state, Trainer *t, const HostState *h, const char *dir,
-                           Tensor *tensors, Err *err)
+// The state of FP8 must be of a run like this one.
+static Status check_fp8(const RunState *state, const Trainer *t, const char *path, Err *err)
+{
+    const int64_t slots = t->setup.prec.fp8 ? t->fp8.n : 0;
+    const int64_t history = t->setup.prec.fp8 ? t->fp8.recipe.history : 0;
+    if (state->fp8.slots == slots && state->fp8.history == history) return ERR_NONE;
+    return err_set(err, ERR_FORMAT,
+                   "%s: %" PRId64 " FP8 scales with %" PRId64
+                   " steps of history, this run has %" PRId64 " with %" PRId64,
+                   path, state->fp8.slots, state->fp8.history, slots, history);
+}
+
+static Status load_tensors(RunState *state, Trainer *t, const HostState *h, Fp8Saved *fp8,
+                           const char *dir, Tensor *tensors, Err *err)
 {
     if (t->setup.prec.param == DTYPE_F32) { // the model file is the master
         HfConfig hf;
@@ -252,12 +303,15 @@ static Status load_tensors(RunState *state, Trainer *t, const HostState *h, cons
         TRY(hf_load(dir, &hf, tensors, t->params.n, err));
     }
     Buf json = {0};
-    const int n = moment_tensors(t, h->w, h->m, h->v, tensors);
+    int n = moment_tensors(t, h->w, h->m, h->v, tensors);
+    if (fp8->n) n += fp8_saved_tensors(fp8, tensors + n);
     Status st = ckpt_load_trainer(dir, &json, tensors, n, err);
     char path[PATH_CAP];
     if (st == ERR_NONE) st = path_join(path, dir, "trainer.json", err);
     if (st == ERR_NONE)
         st = run_state_parse(state, json.data, json.len, t->setup.prec.name, path, err);
+    if (st == ERR_NONE) st = check_fp8(state, t, path, err);
+    if (st == ERR_NONE && fp8->n) st = fp8_saved_put(fp8, &t->fp8, t->device, dir, err);
     buf_free(&json);
     return st;
 }
@@ -265,11 +319,16 @@ static Status load_tensors(RunState *state, Trainer *t, const HostState *h, cons
 Status run_state_load(RunState *state, Trainer *t, const char *step_dir, Err *err)
 {
     HostState h;
+    Fp8Saved fp8 = {0};
     TRY(host_state(&h, t, err));
-    Tensor *tensors = mem_calloc(3 * (size_t)t->params.n, sizeof *tensors);
-    Status st = tensors ? load_tensors(state, t, &h, step_dir, tensors, err)
-                        : mem_err(err, 3 * (size_t)t->params.n * sizeof *tensors, "tensor tables");
+    Tensor *tensors = mem_calloc(tensors_max(t), sizeof *tensors);
+    Status st =
+        tensors ? ERR_NONE : mem_err(err, tensors_max(t) * sizeof *tensors, "tensor tables");
+    if (st == ERR_NONE && t->setup.prec.fp8) st = fp8_saved_open(&fp8, &t->fp8, err);
+    if (st == ERR_NONE) st = load_tensors(state, t, &h, &fp8, step_dir, tensors, err);
     mem_free(tensors);
+    fp8_saved_close(&fp8);
     TRY(put_state(&h, t, st, err));
+    t->fp8.started = state->fp8.started;
     return trainer_set_state(t, state->step, state->skipped, state->scale, err);
 }

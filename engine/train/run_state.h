@@ -6,7 +6,14 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "checkpoints/checkpoint.h"
+#include "engine/model/fp8_saved.h"
 #include "engine/train/trainer.h"
+
+typedef struct RunFp8 { // of the tensors that fp8_saved.h describes
+    int64_t slots;      // 0: the run is not in FP8
+    int64_t history;
+    bool started;
+} RunFp8;
 
 typedef struct RunState {
     int64_t step;        // optimizer steps done
@@ -19,14 +26,16 @@ typedef struct RunState {
     double seconds;      // spent training
     int64_t data_tokens; // of the training split; samples counts in data of this length
     LossScale scale;     // of fp16; else scale 1, and it is not saved
+    RunFp8 fp8;
 } RunState;
 
 typedef struct RunSaver {
     Trainer *trainer; // borrowed
     CkptWriter *writer;
-    CkptSave job; // what the writer is at
-    Tensor *model, *moments;
+    CkptSave job;            // what the writer is at
+    Tensor *model, *moments; // moments: and what else trainer.safetensors has
     int n_moments;
+    Fp8Saved fp8;
     Buf json;
     int64_t last_step; // of the newest save that was started, -1: none
 } RunSaver;

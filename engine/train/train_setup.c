@@ -88,6 +88,18 @@ Status train_setup_record(const TrainSetup *s, Options *o, Err *err)
     return ERR_NONE;
 }
 
+static Fp8Recipe fp8_recipe(const Options *o)
+{
+    const bool current = strcmp(o->fp8_recipe, "current") == 0;
+    return (Fp8Recipe){.current = current,
+                       .history = current ? 0 : o->fp8_history,
+                       .amax =
+                           strcmp(o->fp8_amax, "max") == 0 ? FP8_AMAX_MAX : FP8_AMAX_MOST_RECENT,
+                       .margin = (int)o->fp8_margin,
+                       .bf16_first = o->fp8_bf16_first,
+                       .bf16_last = o->fp8_bf16_last};
+}
+
 // fp16 only. Said without it, an option of the loss scale is a mistake.
 static Status loss_scale(TrainSetup *s, const Options *o, Err *err)
 {
@@ -136,6 +148,7 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
                       .grad_clip = o->grad_clip,
                       .seed = (uint64_t)o->seed};
     TRY(precision_from_name(&s->prec, prec, o->residual_dtype, err));
+    if (s->prec.fp8) s->fp8 = fp8_recipe(o);
     TRY(loss_scale(s, o, err));
     const int64_t tokens = o->batch_tokens ? o->batch_tokens : o->batch_size * T * ranks;
     const int64_t micro = o->batch_size * T * ranks;
@@ -193,6 +206,7 @@ Status train_setup_text(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *
                    p->n_params, count, p->n_params_embedding));
     TRY(buf_printf(out, err, "  precision    %s, residual stream %s%s\n", s->prec.name,
                    dtype_name(s->prec.resid), s->recompute ? ", activations computed again" : ""));
+    if (s->prec.fp8) TRY(fp8_text(&s->fp8, c, out, err));
     if (s->loss_scale > 0)
         TRY(buf_printf(
             out, err, "  loss scale   %g at first; x %g after %d good steps, x %g after %s\n",

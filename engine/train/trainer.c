@@ -24,6 +24,7 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pin
     t->opt.weight_decay = s->weight_decay;
     t->opt.clip = s->grad_clip;
     t->opt.rule = s->loss_scale > 0 ? s->rule : (LossScaleRule){0};
+    if (s->prec.fp8) fp8_build(&t->fp8, &s->fp8, &s->model, run);
     arena_part(run, "gradients");
     t->grads = arena_alloc(run, n * sizeof(float));
     arena_part(run, "token ids");
@@ -47,7 +48,8 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pin
                              .train = true,
                              .recompute = s->recompute,
                              .head_rows = s->head_rows,
-                             .seed = s->seed};
+                             .seed = s->seed,
+                             .fp8 = s->prec.fp8 ? &t->fp8 : NULL};
     TRY(model_build(&t->model, &s->model, &s->prec, &mo, &t->params, optimizer_weights(&t->opt),
                     t->grads, step, err));
     t->model.loss_scale = s->loss_scale > 0 ? &t->opt.gate->scale.scale : NULL;
@@ -89,12 +91,18 @@ static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
     const TrainSetup *s = &t->setup;
     const ModelBatch b = micro_batch(t, 0, s->batch_size);
     t->cx.plan = &micro;
+    if (s->prec.fp8) { // the first step: scratch only
+        TRY(model_gradients(&t->model, &t->cx, &b, 1.0f, true, err));
+        micro = (OpPlan){.scratch_bytes = micro.scratch_bytes};
+        t->fp8.started = true;
+    }
     TRY(micro_step(t, &b, 1.0f, true, err));
     const OpPlan gradients = micro;
     TRY(model_loss(&t->model, &t->cx, &b, err)); // evaluation: scratch only
     t->cx.plan = &update;
     TRY(optimizer_step(&t->opt, &t->cx, t->grads, err));
     TRY(optimizer_refresh(&t->opt, &t->cx, err));
+    if (s->prec.fp8) TRY(fp8_end_step(&t->fp8, &t->cx, &t->opt.gate->skip, err));
     t->cx.plan = NULL;
     const double micros = (double)(s->samples / s->batch_size);
     out->scratch_bytes = LT_MAX(micro.scratch_bytes, update.scratch_bytes);
@@ -184,6 +192,7 @@ Status trainer_open(Trainer *t, const TrainSetup *s, const Ops *ops, Device *dev
     if (st == ERR_NONE) st = params_layout(&t->params, &s->model, err);
     if (st == ERR_NONE) st = measure(t, &t->plan, err);
     if (st == ERR_NONE) st = take_memory(t, err);
+    if (st == ERR_NONE && s->prec.fp8) st = fp8_reset(&t->fp8, device, err);
     if (st != ERR_NONE) trainer_close(t);
     return st;
 }
@@ -295,7 +304,9 @@ static Status queue_step(Trainer *t, float scale, Err *err)
     }
     TRY(dist_sum_grads(&t->dist, &t->cx, t->grads, t->params.total, err));
     TRY(dist_sum_device(&t->dist, &t->cx, t->opt.loss, 1, err));
-    return optimizer_step(&t->opt, &t->cx, t->grads, err);
+    TRY(optimizer_step(&t->opt, &t->cx, t->grads, err));
+    if (!s->prec.fp8) return ERR_NONE;
+    return fp8_end_step(&t->fp8, &t->cx, &t->opt.gate->skip, err);
 }
 
 int trainer_in_flight(const Trainer *t)
@@ -361,6 +372,7 @@ Status trainer_end(Trainer *t, TrainStep *out, Err *err)
     ASSERT(t->step == g->t, "step %lld here, %lld on the device", (long long)t->step,
            (long long)g->t);
     t->scale = g->scale;
+    if (!g->skip) t->fp8.started = true;
     return ERR_NONE;
 }
 

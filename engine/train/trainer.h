@@ -35,6 +35,7 @@
 typedef struct TrainSetup {
     ModelConfig model;
     Precision prec;
+    Fp8Recipe fp8; // with prec.fp8
     Schedule schedule;
     int64_t block_size; // T
     int64_t batch_size; // B of a micro-batch
@@ -75,6 +76,7 @@ typedef struct Trainer {
     TrainPlan plan;
     ParamSet params;
     Optimizer opt;
+    Fp8State fp8; // with setup.prec.fp8; the model points to it
     Model model;
     OpCtx cx;
     Device *device; // borrowed

@@ -30,7 +30,7 @@ typedef struct Fp8Scale { // 16 bytes: cuBLASLt takes inv at multiples of 16 onl
     float unused;
 } Fp8Scale;
 
-typedef struct Fp8Count { // elements since the last update
+typedef struct Fp8Count { // elements since it was last set to 0 (by who reports it)
     uint32_t nonfinite;   // x was NaN or infinite; it never enters amax
     uint32_t saturated;   // x is finite and |x * scale| is beyond the largest number
     uint32_t flushed;     // x is not 0, q is

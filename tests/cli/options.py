@@ -142,6 +142,8 @@ def test_options_without_a_use_are_refused(folder):
             ("vocab_size", ("tokenizer", "decode"), dict(tokenizer=tok, vocab_size=300)),
             ("tokenizer", ("tokenizer", "train"), dict(input=text, out=os.path.join(folder, "t"), tokenizer=tok)),
             ("residual_dtype", ("plan",), dict(precision="fp32", residual_dtype="bf16")),
+            ("fp8.margin", ("plan",), dict(precision="bf16", fp8__margin=1)),
+            ("fp8.history", ("plan",), dict(precision="fp8", fp8__recipe="current", fp8__history=16)),
             ("positional", ("tokenizer", "train", "x"), dict(input=text, out=os.path.join(folder, "t")))):
         r = run(*args, **options)
         check(r.code == 2 and (word in r.err or word == "positional"), f"{' '.join(args)} {word}", r)
@@ -180,6 +182,7 @@ def test_the_fine_tuning_config_takes_any_checkpoint(folder):
 def test_ops_lists_what_one_op_has(folder):
     r = ok("ops", "matmul")
     check("ref" in r.out and "serves" in r.out, "the implementations of one op", r)
+    check(all(p in r.out for p in ("fp32", "bf16", "fp16")), "a policy is missing", r)
     r = run("ops", "matmull")
     check(r.code == 2 and "matmul" in r.err, "nearest name", r)
 
