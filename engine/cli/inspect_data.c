@@ -206,11 +206,12 @@ Status inspect_tokenizer(const char *path, Buf *out, Err *err)
     Tokenizer *t = NULL;
     TRY(tokenizer_load(&t, path, NULL, err));
     char end[16];
-    const Status s = buf_printf(out, err,
-                                "%s: tokenizer, %s\n  ids:         %" PRId64
-                                "\n  end token:   %s\n  fingerprint: %016" PRIx64 "\n",
-                                path, tokenizer_kind(t), tokenizer_vocab_size(t),
-                                end_token(tokenizer_end_token(t), end), tokenizer_fingerprint(t));
+    const Status s =
+        buf_printf(out, err,
+                   "%s: tokenizer, %s\n  pattern:     %s\n  ids:         %" PRId64
+                   "\n  end token:   %s\n  fingerprint: %016" PRIx64 "\n",
+                   path, tokenizer_kind(t), tokenizer_pattern(t), tokenizer_vocab_size(t),
+                   end_token(tokenizer_end_token(t), end), tokenizer_fingerprint(t));
     tokenizer_close(t);
     return s;
 }

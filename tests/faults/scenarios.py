@@ -271,6 +271,8 @@ def give(given):
         b"".join(json.dumps({"text": lathe.words_text(90, seed=n)}).encode() + b"\n" for n in range(22))))
     ok("tokenizer", "train", input=os.path.join(texts, "two.txt"), type="bpe", vocab_size=280,
        out=os.path.join(given, "bpe"))
+    ok("tokenizer", "train", input=os.path.join(texts, "two.txt"), type="wordpiece", vocab_size=60,
+       out=os.path.join(given, "wordpiece"))
     ok("train", data=os.path.join(given, "data"), run=os.path.join(given, "run"),
        **{**MODEL, **SAVING, "max_steps": 4})
     write(os.path.join(given, "choices.jsonl"), json.dumps(
@@ -298,8 +300,13 @@ SCENARIOS = [
     Makes("data_pairs", ["data"], input="G/lines.jsonl", tokenizer="G/bpe", out="W/out", threads=1),
     Makes("tokenizer_train_bpe", ["tokenizer", "train"], input="G/texts", type="bpe", vocab_size=300,
           out="W/out"),
+    Makes("tokenizer_train_wordpiece", ["tokenizer", "train"], input="G/texts", type="wordpiece", vocab_size=60,
+          out="W/out"),
     Makes("tokenizer_train_char", ["tokenizer", "train"], input="G/data.txt", type="char", out="W/out"),
     Says("tokenizer_encode", ["tokenizer", "encode", "G/texts/two.txt"], tokenizer="G/bpe", threads=2),
+    Says("tokenizer_encode_wordpiece", ["tokenizer", "encode", "G/texts/two.txt"], tokenizer="G/wordpiece/vocab.txt",
+         add_special="true", threads=2),
+    Says("tokenizer_decode_wordpiece", ["tokenizer", "decode"], tokenizer="G/wordpiece", stdin=b"2 5 6 7 3\n"),
     Says("tokenizer_decode", ["tokenizer", "decode"], tokenizer="G/bpe", stdin=b"80 81 270 82\n"),
     Says("generate", ["generate"], model="G/run", prompt="the ", max_new_tokens=12, seed=1, **LOAD),
     Says("eval_data", ["eval"], model="G/run", data="G/data", **LOAD),
