@@ -345,7 +345,7 @@ def part_bench(s):
 def part_sanitizer(s):
     if not s.op_check:
         raise Skip("not built")
-    ops = ["layernorm_fwd", "matmul", "attention_fwd", "attention_bwd"]
+    ops = ["layernorm_fwd", "matmul", "matmul_fp8", "attention_fwd", "attention_bwd"]
     if s.sim:
         runs = [("races", command, 120) for command in small_cases(find_program(s, "op_check_race"))]
     else:
