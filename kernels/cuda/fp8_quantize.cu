@@ -18,15 +18,16 @@
 //         thread. The 16-byte cells of column c lie at cell ^ (c / 8): then neither the writing of
 //         words nor the reading of cells meets a bank twice. Two tiles of shared memory alternate,
 //         so that one barrier a tile is enough.
-//         A block goes down a chunk of rows (chunk_sums.cuh), its column sums in registers.
+//         A block goes down a chunk of at least 256 rows (chunk_sums.cuh), its column sums in
+//         registers.
 //
-// COST    bf16: 4 bytes an element (2 read, 1 + 1 written) and 4 / 128 for the sums; current
+// COST    bf16: 4 bytes an element (2 read, 1 + 1 written) and 8 / 256 for the sums; current
 //         scaling 2 more. About 20 instructions an element, where 132 processors at 3.35 TB/s
 //         issue 34 while memory moves its 4 bytes.
 // RULES   The order of the sums depends on the shape alone, amax and counts on no order at all.
 //         q^T gets zeros behind R: 0 is what rows behind R are loaded as, and fp8(0) is 0.
 // SHAPES  any R, C, ld and alignment of x; vectors when ld is a multiple of 8.
-// REGISTERS (sm_90, no spills)  68: three blocks a processor; 28 the amax
+// REGISTERS (sm_90, no spills)  68: three blocks a processor; 27 the amax
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/chunk_sums.cuh"
@@ -40,7 +41,7 @@ namespace
 
 enum { W = GRID_VECTOR, LANES_X = 8, LANES_Y = WARP / LANES_X, WARPS = GRID_THREADS / WARP };
 enum { TILE_COLUMNS = LANES_X * W, THREAD_ROWS = 4, WARP_ROWS = LANES_Y * THREAD_ROWS };
-enum { TILE_ROWS = WARPS * WARP_ROWS, BLOCKS = 1024 };
+enum { TILE_ROWS = WARPS * WARP_ROWS, ROWS_MIN = 2 * TILE_ROWS, BLOCKS = 1024 };
 static_assert(WARP_ROWS == 16 && WARPS == LANES_X, "a warp's rows are one cell of a column");
 
 struct Tile {
@@ -52,18 +53,18 @@ struct Place { // of a thread in a tile
 };
 
 // x becomes FP8: q, and four rows of each of 8 columns as words of the tile.
-template <DType FORMAT, bool ALIGNED>
+template <DType FORMAT>
 __device__ __forceinline__ void convert(const Fp8QuantizeArgs &a, const Place &at, int64_t row0,
-                                        int64_t c, float scale, Tile &tile, float (&sum)[W],
-                                        Fp8Seen &seen)
+                                        int64_t c, float scale, bool aligned, Tile &tile,
+                                        float (&sum)[W], Fp8Seen &seen)
 {
     const int64_t r0 = row0 + at.warp * WARP_ROWS + at.y * THREAD_ROWS;
-    const int64_t left = ALIGNED && a.C % W == 0 ? W : a.C - c;
+    const int64_t left = a.C - c;
     Raw<W> raw[THREAD_ROWS] = {};
 #pragma unroll
     for (int i = 0; i < THREAD_ROWS; i++)
         if (r0 + i < a.R && c < a.C)
-            raw[i] = load_raw<W>(a.src, a.src_dtype, (r0 + i) * a.ld + c, left, ALIGNED);
+            raw[i] = load_raw<W>(a.src, a.src_dtype, (r0 + i) * a.ld + c, left, aligned);
     uint32_t low[THREAD_ROWS], high[THREAD_ROWS];
 #pragma unroll
     for (int i = 0; i < THREAD_ROWS; i++) {
@@ -133,10 +134,10 @@ __device__ __forceinline__ float scale_of(const Fp8QuantizeArgs &a, const float 
 }
 
 // Rows of the tensor or, where longer, of q^T.
-template <DType FORMAT, bool ALIGNED>
+template <DType FORMAT>
 __global__ void __launch_bounds__(GRID_THREADS)
     fp8_quantize_kernel(Fp8QuantizeArgs a, int64_t rows, int64_t chunk_rows, float *part,
-                        const float *found)
+                        const float *found, bool aligned)
 {
     __shared__ Tile tiles[2];
     __shared__ Fp8Seen of_warp[GROUP_WARPS_MAX];
@@ -149,7 +150,7 @@ __global__ void __launch_bounds__(GRID_THREADS)
     Fp8Seen seen = {};
     int turn = 0;
     for (int64_t row0 = begin; row0 < end; row0 += TILE_ROWS, turn ^= 1) {
-        convert<FORMAT, ALIGNED>(a, at, row0, c, scale, tiles[turn], sum, seen);
+        convert<FORMAT>(a, at, row0, c, scale, aligned, tiles[turn], sum, seen);
         if (!a.out.qt) continue;
         __syncthreads();
         store_turned(a, tiles[turn], row0, column0);
@@ -159,8 +160,8 @@ __global__ void __launch_bounds__(GRID_THREADS)
 }
 
 // *found = max(*found, largest finite |x|), integers as in fp8_publish.
-template <bool ALIGNED>
-__global__ void __launch_bounds__(GRID_THREADS) fp8_amax_kernel(Fp8QuantizeArgs a, int *found)
+__global__ void __launch_bounds__(GRID_THREADS)
+    fp8_amax_kernel(Fp8QuantizeArgs a, int *found, bool aligned)
 {
     __shared__ GroupScratch<float> scratch;
     const PanelStart at = panel_start();
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(GRID_THREADS) fp8_amax_kernel(Fp8QuantizeArgs 
     for (int64_t row = at.row; row < a.R; row += at.row_step) {
         for (int64_t column = at.column; column < a.C; column += at.column_step) {
             float v[W];
-            load(v, a.src, a.src_dtype, row * a.ld + column, a.C - column, ALIGNED);
+            load(v, a.src, a.src_dtype, row * a.ld + column, a.C - column, aligned);
 #pragma unroll
             for (int k = 0; k < W; k++) {
                 const float size = fabsf(v[k]);
@@ -200,17 +201,12 @@ Chunks chunks(const Fp8QuantizeArgs *a)
     const unsigned panels = panels_of(a);
     int64_t most = CHUNKS_MAX;
     if (panels > BLOCKS / CHUNKS_MAX) most = panels < BLOCKS ? BLOCKS / panels : 1;
-    return chunks_of(rows_of(a) > 0 ? rows_of(a) : 1, TILE_ROWS, most);
+    return chunks_of(rows_of(a) > 0 ? rows_of(a) : 1, ROWS_MIN, most);
 }
 
-bool aligned(const Fp8QuantizeArgs *a)
+bool rows_aligned(const Fp8QuantizeArgs *a)
 {
     return a->ld % W == 0 && is_aligned(a->src);
-}
-
-template <DType FORMAT> auto kernel_for(const Fp8QuantizeArgs *a)
-{
-    return aligned(a) ? fp8_quantize_kernel<FORMAT, true> : fp8_quantize_kernel<FORMAT, false>;
 }
 
 cudaError_t find_amax(const CudaDevice *d, const Fp8QuantizeArgs *a, int *found)
@@ -219,8 +215,8 @@ cudaError_t find_amax(const CudaDevice *d, const Fp8QuantizeArgs *a, int *found)
     if (e != cudaSuccess) return e;
     dim3 grid = panel_grid(a->R, a->C);
     if (grid.y > BLOCKS) grid.y = BLOCKS;
-    return launch({.grid = grid, .block = panel_block()}, d->stream,
-                  aligned(a) ? fp8_amax_kernel<true> : fp8_amax_kernel<false>, *a, found);
+    return launch({.grid = grid, .block = panel_block()}, d->stream, fp8_amax_kernel, *a, found,
+                  rows_aligned(a));
 }
 
 } // namespace
@@ -249,8 +245,10 @@ int cuda_fp8_quantize(const CudaDevice *d, const Fp8QuantizeArgs *a, void *scrat
     e = launch({.grid = dim3(panels > 0 ? panels : 1, static_cast<unsigned>(k.count)),
                 .block = dim3(GRID_THREADS)},
                d->stream,
-               a->out.dtype == DTYPE_E4M3 ? kernel_for<DTYPE_E4M3>(a) : kernel_for<DTYPE_E5M2>(a),
-               *a, rows_of(a), k.rows, part, reinterpret_cast<const float *>(found));
+               a->out.dtype == DTYPE_E4M3 ? fp8_quantize_kernel<DTYPE_E4M3>
+                                          : fp8_quantize_kernel<DTYPE_E5M2>,
+               *a, rows_of(a), k.rows, part, reinterpret_cast<const float *>(found),
+               rows_aligned(a));
     if (e != cudaSuccess || !a->dbias) return e;
     return chunk_sums(d->stream, a->dbias, nullptr, part, k.count, a->C, a->accumulate);
 }

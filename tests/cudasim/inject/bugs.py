@@ -46,6 +46,9 @@ PAGE = "kernels/cuda/matmul_hopper.cuh"
 FP8 = "kernels/cuda/matmul_hopper_fp8.cuh"
 FP8_FAST = "kernels/cuda/matmul_fp8_hopper_fast.cu"
 FP8_PROMOTED = "kernels/cuda/matmul_fp8_hopper_promoted.cu"
+QUANTIZE = "kernels/cuda/fp8_quantize.cu"
+LAYERNORM = "kernels/cuda/layernorm_fwd.cu"
+FP8_COMMON = "kernels/cuda/fp8.cuh"
 
 TOY_GEMM = Kernel("toy GEMM", [TOY], "sim_kernels_test", "sim_kernels_race_test", {None: ["wgmma"]}, 120, [
     Bug("missing barrier", TOY, "    __syncthreads();\n    if (wg == 0) {",
@@ -250,5 +253,29 @@ PLAIN_ATTENTION = Kernel("attention_fwd plain", ["kernels/cuda/attention_fwd.cu"
         "out keeps the scale of an older maximum", PLAIN),
 ])
 
+PLAIN_QUANTIZE = Kernel("fp8_quantize", [QUANTIZE], "op_check_sim", "op_check_race",
+                        {None: ["--first", "--once", "fp8_quantize", "cuda"]}, 120, [
+    Bug("missing barrier", QUANTIZE, "        __syncthreads();\n        store_turned", "\n        store_turned",
+        "a tile is copied before it is there"),
+    Bug("one tile for all turns", QUANTIZE, "row0 += TILE_ROWS, turn ^= 1)", "row0 += TILE_ROWS)",
+        "the next rows are written while the last ones are copied"),
+    Bug("wrong swizzle", QUANTIZE, "tile.cell[c][cell ^ (c / W)]", "tile.cell[c][cell]",
+        "the copy looks for a cell where it is not", PLAIN),
+    Bug("infinity enters amax", FP8_COMMON, "finite ? size : 0.0f);", "size);",
+        "one element makes the scale 0", PLAIN),
+    Bug("zeros are flushed", FP8_COMMON, "size > 0.0f && scaled <=", "scaled <=",
+        "what was 0 before is counted", PLAIN),
+])
+
+PLAIN_LAYERNORM = Kernel("layernorm_fwd FP8", [LAYERNORM], "test_layernorm_fp8_sim",
+                         "test_layernorm_fp8_race", {None: ["short_rows*"]}, 120, [
+    Bug("missing barrier", LAYERNORM, "        __syncthreads();\n        store_turned", "\n        store_turned",
+        "rows are turned before they are there"),
+    Bug("padding not written", LAYERNORM, "if (QUANT && C == 0 && c < a.C) put_eight",
+        "if (QUANT && C == 0 && c < 0) put_eight", "rows behind the last are not 0", PLAIN),
+    Bug("FP8 of what is not rounded", LAYERNORM, "        unpack(y, out, a.out_dtype);\n", "\n",
+        "other bits than by a pass", PLAIN),
+])
+
 KERNELS = [TOY_GEMM, MATMUL, MATMUL_FP8, MATMUL_FP8_PROMOTED, ATTENTION_FWD, ATTENTION_BWD,
-           PLAIN_SUMS, PLAIN_MATMUL, PLAIN_ATTENTION]
+           PLAIN_SUMS, PLAIN_MATMUL, PLAIN_ATTENTION, PLAIN_QUANTIZE, PLAIN_LAYERNORM]
