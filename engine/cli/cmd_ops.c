@@ -1,8 +1,8 @@
 // cmd_ops.c -- lathe ops [NAME]: which implementation each op would use on this machine.
 //
 // Asks the op table with the first call that a step of GPT-2 makes (op_call.h), in the policies
-// fp32 and bf16. --cpu.isa and --ops.NAME=IMPL count as they do in training. With a NAME: what each
-// implementation of that op says to these calls. --device=cuda asks a GPU's table.
+// fp32, bf16 and fp16. --cpu.isa and --ops.NAME=IMPL count as they do in training. With a NAME:
+// what each implementation of that op says to these calls. --device=cuda asks a GPU's table.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/mem.h"
@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { POLICIES = 2 };
+static const char *const policies[] = {"fp32", "bf16", "fp16"};
+enum { POLICIES = LT_COUNT(policies) };
 
 typedef struct OpTable {
     Backend back;
@@ -73,8 +74,8 @@ static Status print_ops(const Options *o, OpTable *t, Err *err)
     if (o->n_args > 0) TRY(op_call_find(o->args[0], &id, err));
     TRY(backend_of_options(&t->back, o, err));
     TRY(op_call_shape("124m-4x64", &t->shape, err));
-    TRY(precision_from_name(&t->policy[0], "fp32", "f32", err));
-    TRY(precision_from_name(&t->policy[1], "bf16", "f32", err));
+    for (int k = 0; k < POLICIES; k++)
+        TRY(precision_from_name(&t->policy[k], policies[k], "f32", err));
     t->cx = (OpCtx){.ops = &t->back.ops, .device = &t->back.device};
     if (id == OP_COUNT) {
         if (t->back.device.is_host)

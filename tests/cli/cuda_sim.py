@@ -60,6 +60,9 @@ def test_version_and_ops_list_the_gpu(folder):
     check("cuda:0 (Simulated H100" in r.out, "ops must name the device", r)
     check(re.search(r"^matmul +cuda", r.out, re.M), "ops must name the kernels", r)
     check(not re.search(r"^\w+ .* none ", r.out, re.M), "an op without a kernel", r)
+    r = ok("ops", "attention_fwd", device="cuda")
+    check(re.search(r"^ *cuda-hopper +fp16 +refuses: bf16 only$", r.out, re.M), "no reason", r)
+    check(re.search(r"^ *cuda +fp16 +serves, is used$", r.out, re.M), "fp16 has the plain kernel", r)
 
 
 def test_without_a_gpu_auto_takes_the_cpu_and_cuda_is_an_error(folder):
