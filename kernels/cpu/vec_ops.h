@@ -17,13 +17,14 @@ LT_C_BEGIN
 VEC_OP(embedding_fwd, EmbeddingFwdArgs);
 VEC_OP(embedding_bwd, EmbeddingBwdArgs);
 VEC_OP(dropout, DropoutArgs);
-VEC_OP(layernorm_fwd, LayernormFwdArgs);
+VEC_OP_SCRATCH(layernorm_fwd, LayernormFwdArgs);
 VEC_OP_SCRATCH(layernorm_bwd, LayernormBwdArgs);
 VEC_OP(bias_bwd, BiasBwdArgs);
 VEC_OP_SCRATCH(attention_fwd, AttentionFwdArgs);
 VEC_OP_SCRATCH(attention_bwd, AttentionBwdArgs);
 VEC_OP(cross_entropy, CrossEntropyArgs);
 VEC_OP_SCRATCH(sum_squares, SumSquaresArgs);
+VEC_OP_SCRATCH(fp8_quantize, Fp8QuantizeArgs);
 VEC_OP(adamw, AdamwArgs);
 VEC_OP(cast, CastArgs);
 LT_C_END

@@ -3,14 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cpu/vec_ops.h"
 
-// No `supports` but one: each other serves everything that its op's check allows.
-static bool serves_layernorm_fwd(const LayernormFwdArgs *a, const OpCtx *cx, const char **why)
-{
-    (void)cx;
-    *why = "does not write FP8";
-    return !a->q.scale;
-}
-
+// No `supports`: each serves everything that its op's check allows.
 #define ADD(op) ops_add_##op(ops, (Impl_##op){.impl = ISA_STRING, .run = ISA_NAME(vec_##op)})
 #define ADD_SCRATCH(op)                                                                            \
     ops_add_##op(ops, (Impl_##op){.impl = ISA_STRING,                                              \
@@ -22,15 +15,14 @@ void ISA_NAME(cpu_vec_register)(Ops *ops)
     ADD(embedding_fwd);
     ADD(embedding_bwd);
     ADD(dropout);
-    ops_add_layernorm_fwd(ops, (Impl_layernorm_fwd){.impl = ISA_STRING,
-                                                    .supports = serves_layernorm_fwd,
-                                                    .run = ISA_NAME(vec_layernorm_fwd)});
+    ADD_SCRATCH(layernorm_fwd);
     ADD_SCRATCH(layernorm_bwd);
     ADD(bias_bwd);
     ADD_SCRATCH(attention_fwd);
     ADD_SCRATCH(attention_bwd);
     ADD(cross_entropy);
     ADD_SCRATCH(sum_squares);
+    ADD_SCRATCH(fp8_quantize);
     ADD(adamw);
     ADD(cast);
 }

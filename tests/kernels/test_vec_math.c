@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/base/rng.h"
 #include "kernels/cpu/cpu.h"
+#include "tests/base/fp8_inputs.h"
 #include "tests/kernels/vec_math_isa.h"
 
 #include <float.h>
@@ -193,6 +194,35 @@ static void conversions_equal_the_scalar_ones(void **state)
     }
 }
 
+typedef struct Fp8Inputs {
+    float x[1 << 20];
+    int   n;
+} Fp8Inputs;
+
+static void keep_input(float x, void *arg)
+{
+    Fp8Inputs *in = arg;
+    assert_true(in->n < (int)LT_COUNT(in->x));
+    in->x[in->n++] = x;
+}
+
+static void fp8_conversions_equal_the_scalar_ones(void **state)
+{
+    (void)state;
+    static Fp8Inputs in;
+    static uint8_t   e4m3[LT_COUNT(in.x)], e5m2[LT_COUNT(in.x)];
+    visit_fp8_inputs(keep_input, &in);
+    const int n = (in.n + 15) / 16 * 16;
+    for (int k = 0; k < isa_count; k++) {
+        isas[k]->to_fp8(e4m3, e5m2, in.x, n);
+        for (int i = 0; i < n; i++) {
+            if (e4m3[i] != fp8_from_f32(in.x[i], DTYPE_E4M3) ||
+                e5m2[i] != fp8_from_f32(in.x[i], DTYPE_E5M2))
+                fail_msg("%s: %a: %02x, %02x", isas[k]->isa, (double)in.x[i], e4m3[i], e5m2[i]);
+        }
+    }
+}
+
 static void random_words_equal_the_scalar_ones(void **state)
 {
     (void)state;
@@ -232,6 +262,7 @@ int main(void)
         cmocka_unit_test(functions_are_within_four_ulp),
         cmocka_unit_test(ends_are_exact),
         cmocka_unit_test(conversions_equal_the_scalar_ones),
+        cmocka_unit_test(fp8_conversions_equal_the_scalar_ones),
         cmocka_unit_test(random_words_equal_the_scalar_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "tests/kernels/vec_math_isa.h"
+#include "kernels/cpu/vec_fp8.h"
 #include "kernels/cpu/vec_rng.h"
 #include "kernels/cpu/vmath.h"
 
@@ -39,6 +40,14 @@ static void from_half(float *bf16, float *f16, const uint16_t *h, int64_t n)
     }
 }
 
+static void to_fp8(uint8_t *e4m3, uint8_t *e5m2, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VL) {
+        vec_store_bytes(e4m3 + i, vec_to_fp8(vec_load(x + i), DTYPE_E4M3));
+        vec_store_bytes(e5m2 + i, vec_to_fp8(vec_load(x + i), DTYPE_E5M2));
+    }
+}
+
 static void philox(uint32_t *columns, uint32_t *rows, const DropoutSpec *d, uint32_t head,
                    uint32_t row, uint32_t col4)
 {
@@ -51,4 +60,4 @@ static void philox(uint32_t *columns, uint32_t *rows, const DropoutSpec *d, uint
     }
 }
 
-const VecMathIsa ISA_NAME(vec_math) = {ISA_STRING, apply, to_half, from_half, philox};
+const VecMathIsa ISA_NAME(vec_math) = {ISA_STRING, apply, to_half, from_half, to_fp8, philox};
