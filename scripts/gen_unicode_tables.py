@@ -7,7 +7,7 @@
     gen_unicode_tables.py bert > tokenizer/bert_chars.c
         what BERT's normaliser and pre-tokeniser make of each character. Found out by asking
         Hugging Face tokenizers about every code point: it mixes the data of several Unicode
-        versions, and no single version gives the same ids.
+        versions (tokenizer/bert_chars.h), and no single one gives the same ids.
         Needs `pip install tokenizers==0.23.3`.
 
 SPDX-License-Identifier: MIT

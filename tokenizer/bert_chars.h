@@ -1,8 +1,9 @@
 // bert_chars.h -- what BERT's normaliser and pre-tokeniser make of a character.
 //
 // The tables say what Hugging Face's `tokenizers` does with each code point, found out by asking
-// it: its parts follow different versions of Unicode, all older than unicode_class.h or newer, and
-// unassigned code points are ordinary characters. ids of published vocabularies hang on this.
+// it: accents, punctuation and controls are Unicode 8.0's, decomposition and its order 9.0's, lower
+// case 17.0's, and unassigned code points are ordinary characters. The ids of published
+// vocabularies hang on this, so unicode_class.h (16.0) cannot serve.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
