@@ -27,7 +27,7 @@ static Format format_of(DType type)
         const int m = f.mantissa_bits, man = q & ((1 << m) - 1), e = (q & 0x7f) >> m;
         const int hidden = e > 0 ? 1 << m : 0;
         f.value[q] = ldexp(man + hidden, (e > 0 ? e : 1) - f.bias - m);
-        if ((q & 0x7f) > f.largest) f.value[q] = NAN;
+        if ((q & 0x7f) > f.largest) f.value[q] = (double)NAN;
         if (type == DTYPE_E5M2 && (q & 0x7f) == 0x7c) f.value[q] = (double)INFINITY;
         if (q & 0x80) f.value[q] = -f.value[q];
     }

@@ -641,7 +641,8 @@ static void build_adamw(Case *c, int variant, const Mix *m)
     const StepGate gate = gate_of_case(variant);
     if (adamw_cases[variant].gate) {
         a->gate = case_gate(c, TENSOR_IN, &gate);
-        a->lr = a->grad_scale = NAN; // not read
+        a->lr         = (double)NAN; // not read
+        a->grad_scale = NAN;
     }
     if (!adamw_cases[variant].param) return;
     const TensorRole role = gate.skip ? TENSOR_INOUT : TENSOR_OUT; // skipped: as it was
