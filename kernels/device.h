@@ -8,6 +8,10 @@
 // queue only, device_mark remembers the point that it has reached, and device_wait waits until the
 // device has passed it, while what was queued since goes on.
 //
+// What is queued between device_record and device_record_end is not run but becomes a graph, which
+// device_replay queues as a whole: a GPU starts its kernels faster than the host could. Uploads and
+// downloads do not belong into one. A device without graphs has no `record`.
+//
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <stdbool.h>
@@ -16,6 +20,7 @@
 
 typedef struct Device Device;
 typedef struct DeviceState DeviceState; // of the implementation
+typedef struct DeviceGraph DeviceGraph; // of the implementation
 
 typedef struct DeviceVtable {
     Status (*alloc)(Device *d, size_t bytes, void **out, Err *err); // zero filled, 128-byte aligned
@@ -30,6 +35,10 @@ typedef struct DeviceVtable {
     void (*host_free)(Device *d, void *p, size_t bytes);
     Status (*mark)(Device *d, int which, Err *err); // 0 or 1: there are two marks
     Status (*wait)(Device *d, int which, Err *err); // at once for one that was never set
+    Status (*record)(Device *d, Err *err);          // NULL: no graphs
+    Status (*record_end)(Device *d, DeviceGraph **out, Err *err);
+    Status (*replay)(Device *d, DeviceGraph *g, Err *err);
+    void (*graph_free)(Device *d, DeviceGraph *g);
 } DeviceVtable;
 
 struct Device {
@@ -63,3 +72,7 @@ LT_C_END
 #define device_host_free(d, p, bytes)         ((d)->v->host_free((d), (p), (bytes)))
 #define device_mark(d, which, err)            ((d)->v->mark((d), (which), (err)))
 #define device_wait(d, which, err)            ((d)->v->wait((d), (which), (err)))
+#define device_record(d, err)                 ((d)->v->record((d), (err)))
+#define device_record_end(d, out, err)        ((d)->v->record_end((d), (out), (err)))
+#define device_replay(d, g, err)              ((d)->v->replay((d), (g), (err)))
+#define device_graph_free(d, g)               ((d)->v->graph_free((d), (g)))

@@ -150,6 +150,10 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
     TRY(precision_from_name(&s->prec, prec, o->residual_dtype, err));
     if (s->prec.fp8) s->fp8 = fp8_recipe(o);
     TRY(loss_scale(s, o, err));
+    s->graph = strcmp(o->cuda_graph, "on") == 0;
+    if (s->graph && !device->v->record)
+        return err_set(err, ERR_USAGE, "cuda.graph = on needs a GPU, this run is on %s",
+                       device->name);
     const int64_t tokens = o->batch_tokens ? o->batch_tokens : o->batch_size * T * ranks;
     const int64_t micro = o->batch_size * T * ranks;
     if (tokens % micro != 0)

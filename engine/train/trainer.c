@@ -197,8 +197,19 @@ Status trainer_open(Trainer *t, const TrainSetup *s, const Ops *ops, Device *dev
     return st;
 }
 
+// A recorded step may still be running.
+static Status forget_graph(Trainer *t, Err *err)
+{
+    if (!t->graph) return ERR_NONE;
+    const Status st = device_sync(t->device, err);
+    device_graph_free(t->device, t->graph);
+    t->graph = NULL;
+    return st;
+}
+
 void trainer_close(Trainer *t)
 {
+    (void)forget_graph(t, NULL);
     if (t->run_mem) device_free(t->device, t->run_mem, t->plan.run.used);
     if (t->step_mem) device_free(t->device, t->step_mem, t->plan.step.used);
     if (t->cx.scratch) device_free(t->device, t->cx.scratch, t->plan.scratch_bytes);
@@ -309,6 +320,27 @@ static Status queue_step(Trainer *t, float scale, Err *err)
     return fp8_end_step(&t->fp8, &t->cx, &t->opt.gate->skip, err);
 }
 
+// All that changes from step to step is in device memory, but for the number of counted targets.
+static Status record_step(Trainer *t, float scale, Err *err)
+{
+    DeviceGraph *g = NULL;
+    TRY(forget_graph(t, err));
+    TRY(device_record(t->device, err));
+    const Status st = queue_step(t, scale, err);
+    const Status end = device_record_end(t->device, &g, st == ERR_NONE ? err : NULL);
+    t->graph = g;
+    t->graph_scale = scale;
+    return st == ERR_NONE ? end : st;
+}
+
+// The first steps are not recorded: kernels are loaded and chosen in them.
+static Status run_step(Trainer *t, float scale, Err *err)
+{
+    if (!t->setup.graph || !t->warm) return queue_step(t, scale, err);
+    if (!t->graph || t->graph_scale != scale) TRY(record_step(t, scale, err));
+    return device_replay(t->device, t->graph, err);
+}
+
 int trainer_in_flight(const Trainer *t)
 {
     return (int)(t->begun - t->ended);
@@ -330,7 +362,7 @@ Status trainer_begin(Trainer *t, const StreamBatch *b, Err *err)
                           schedule_at(&s->schedule, t->step + 1)};
     TRY(optimizer_rates(&t->opt, t->device, t->step, lr, err));
     TRY(upload_ids(t, b, err));
-    TRY(queue_step(t, (float)(1.0 / (double)t->counted[slot]), err));
+    TRY(run_step(t, (float)(1.0 / (double)t->counted[slot]), err));
     TRY(device_download_later(t->device, &t->gate_host[slot], t->opt.gate, sizeof *t->gate_host,
                               err));
     return device_mark(t->device, slot, err);
@@ -373,6 +405,7 @@ Status trainer_end(Trainer *t, TrainStep *out, Err *err)
            (long long)g->t);
     t->scale = g->scale;
     if (!g->skip) t->fp8.started = true;
+    t->warm |= !g->skip;
     return ERR_NONE;
 }
 

@@ -44,6 +44,7 @@ typedef struct TrainSetup {
     bool recompute;
     bool document_mask; // positions and segments come with the batch
     bool snapshot;      // saving runs beside training
+    bool graph;         // record a step once, replay it from then on; the device must have graphs
     double beta1, beta2, eps, weight_decay, grad_clip;
     float loss_scale;   // at the start; 0: the loss is not scaled
     LossScaleRule rule; // with a loss scale
@@ -91,6 +92,9 @@ typedef struct Trainer {
     float *snap_w, *snap_m, *snap_v;             // [total] host; NULL without snapshot
     int64_t counted[2];                          // of the steps in flight
     int64_t begun, ended;                        // steps
+    bool warm;                                   // one has counted: the next ones are like it
+    DeviceGraph *graph;                          // a recorded step, NULL: none yet
+    float graph_scale;                           // that it was recorded with
     int64_t step;                                // optimizer steps done
     int64_t skipped;                             // steps skipped so far
     LossScale scale;                             // after the last step that was ended

@@ -229,6 +229,50 @@ static Status cuda_wait(Device *d, int which, Err *err)
     return ERR_NONE;
 }
 
+// ---- graphs -----------------------------------------------------------------------------------
+
+static Status no_graph(Device *d, cudaError_t e, Err *err)
+{
+    const Status st = cuda_err(d, e, "recording a step", err);
+    err_hint(err, "without --cuda.graph=on nothing is recorded");
+    return st;
+}
+
+static Status cuda_record(Device *d, Err *err)
+{
+    DeviceState *s = d->state;
+    if (s->sync_each)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "%s: LATHE_SYNC=1 waits for each op, a recorded one is not run", d->name);
+    const cudaError_t e = cudaStreamBeginCapture(s->cuda.stream, cudaStreamCaptureModeThreadLocal);
+    return e == cudaSuccess ? ERR_NONE : no_graph(d, e, err);
+}
+
+static Status cuda_record_end(Device *d, DeviceGraph **out, Err *err)
+{
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    cudaError_t e = cudaStreamEndCapture(d->state->cuda.stream, &graph);
+    if (e == cudaSuccess) e = cudaGraphInstantiate(&exec, graph, 0);
+    if (graph) (void)cudaGraphDestroy(graph);
+    *out = (DeviceGraph *)exec;
+    return e == cudaSuccess ? ERR_NONE : no_graph(d, e, err);
+}
+
+static Status cuda_replay(Device *d, DeviceGraph *g, Err *err)
+{
+    const cudaError_t e = cudaGraphLaunch((cudaGraphExec_t)g, d->state->cuda.stream);
+    return device_cuda_queued(d, "recorded step", "graph", (int)e, err);
+}
+
+static void cuda_graph_free(Device *d, DeviceGraph *g)
+{
+    (void)d;
+    (void)cudaGraphExecDestroy((cudaGraphExec_t)g);
+}
+
+// ---- memory of the host -----------------------------------------------------------------------
+
 static Status cuda_host_alloc(Device *d, size_t bytes, void **out, Err *err)
 {
     *out = NULL;
@@ -286,7 +330,11 @@ Status device_cuda_open(Device *d, int index, Err *err)
                                       .host_alloc = cuda_host_alloc,
                                       .host_free = cuda_host_free,
                                       .mark = cuda_mark,
-                                      .wait = cuda_wait};
+                                      .wait = cuda_wait,
+                                      .record = cuda_record,
+                                      .record_end = cuda_record_end,
+                                      .replay = cuda_replay,
+                                      .graph_free = cuda_graph_free};
     *d = (Device){.v = &cuda, .index = index, .threads = d->threads};
     d->state = mem_calloc(1, sizeof *d->state);
     if (!d->state) return mem_err(err, sizeof *d->state, "the device");

@@ -113,6 +113,15 @@ def test_a_late_error_names_the_ops_and_sync_names_the_one(folder):
         check(r.code == 1 and re.search(r"the op: \w+ \(cuda[\w-]*\)$", r.err, re.M), "which op?", r)
 
 
+def test_a_graph_is_refused_where_there_are_none(folder):
+    options = small(folder, cuda__graph="on", max_steps=3)
+    r = run("train", run=os.path.join(folder, "cpu"), **options)
+    check(r.code == 2 and "cuda.graph = on needs a GPU" in r.err, "the CPU has no graphs", r)
+    r = run("train", run=os.path.join(folder, "sim"), **{**options, "device": "cuda"})
+    check(r.code == 1 and re.search("not supported.* while recording a step", r.err), "nor the simulator", r)
+    check("hint: without --cuda.graph=on" in r.err, "the way out", r)
+
+
 # ---- training ----
 
 def follow(folder, precision, tolerance):

@@ -441,6 +441,162 @@ static void a_loss_scale_changes_no_gradient_of_f32(void **state)
     assert_memory_equal(plain, scaled, sizeof plain);
 }
 
+// ---- a recorded step --------------------------------------------------------------------------
+
+// A device with graphs, made of the CPU: each op of `taped` calls the real one, or writes the call
+// down while something is recorded.
+typedef union OpArgs {
+#define OP(name, Args, summary) Args name;
+#include "kernels/ops.def"
+#undef OP
+} OpArgs;
+
+typedef struct Call {
+    OpId op;
+    OpArgs args;
+} Call;
+
+static struct {
+    Ops *real;
+    bool recording;
+    int records, replays, n;
+    Call call[2000];
+} tape;
+
+static Status call_real(OpCtx *cx, OpId op, const OpArgs *a, Err *err)
+{
+    OpCtx real = *cx;
+    real.ops = tape.real;
+    switch (op) {
+#define OP(name, Args, summary)                                                                    \
+    case OP_##name:                                                                                \
+        return op_##name(&real, &a->name, err);
+#include "kernels/ops.def"
+#undef OP
+    case OP_COUNT: break;
+    }
+    return ERR_UNSUPPORTED;
+}
+
+#define OP(name, Args, summary)                                                                    \
+    static size_t taped_##name##_scratch(const Args *a, const OpCtx *cx)                           \
+    {                                                                                              \
+        OpPlan plan = {0};                                                                         \
+        OpCtx real = {.ops = tape.real, .device = cx->device, .plan = &plan};                      \
+        return op_##name(&real, a, NULL) == ERR_NONE ? plan.scratch_bytes : 0;                     \
+    }                                                                                              \
+    static Status taped_##name(const Args *a, OpCtx *cx, Err *err)                                 \
+    {                                                                                              \
+        const OpArgs all = {.name = *a};                                                           \
+        if (!tape.recording) return call_real(cx, OP_##name, &all, err);                           \
+        assert_in_range(tape.n, 0, LT_COUNT(tape.call) - 1);                                       \
+        tape.call[tape.n++] = (Call){OP_##name, all};                                              \
+        return ERR_NONE;                                                                           \
+    }
+#include "kernels/ops.def"
+#undef OP
+
+static OpCtx *taped_cx(Device *d)
+{
+    return (OpCtx *)d->state;
+}
+
+static Status tape_record(Device *d, Err *err)
+{
+    (void)d;
+    (void)err;
+    tape.recording = true;
+    tape.n = 0;
+    tape.records++;
+    return ERR_NONE;
+}
+
+static Status tape_end(Device *d, DeviceGraph **out, Err *err)
+{
+    (void)d;
+    (void)err;
+    tape.recording = false;
+    *out = (DeviceGraph *)(void *)&tape;
+    return ERR_NONE;
+}
+
+static Status tape_replay(Device *d, DeviceGraph *g, Err *err)
+{
+    assert_ptr_equal(g, &tape);
+    tape.replays++;
+    for (int i = 0; i < tape.n; i++)
+        if (call_real(taped_cx(d), tape.call[i].op, &tape.call[i].args, err) != ERR_NONE)
+            return ERR_DEVICE;
+    return ERR_NONE;
+}
+
+static void tape_free(Device *d, DeviceGraph *g)
+{
+    (void)d;
+    assert_ptr_equal(g, &tape);
+}
+
+static void open_taped(Trainer *t, Backend *b, Ops *real, DeviceVtable *v, const TrainSetup *s)
+{
+    Err err;
+    must(backend_open(b, "cpu", "auto", 2, &err), &err);
+    *real = b->ops;
+    memset(&tape, 0, sizeof tape);
+    tape.real = real;
+#define OP(name, Args, summary)                                                                    \
+    ops_add_##name(                                                                                \
+        &b->ops,                                                                                   \
+        (Impl_##name){.impl = "taped", .scratch = taped_##name##_scratch, .run = taped_##name});
+#include "kernels/ops.def"
+#undef OP
+    *v = *b->device.v;
+    v->record = tape_record;
+    v->record_end = tape_end;
+    v->replay = tape_replay;
+    v->graph_free = tape_free;
+    b->device.v = v;
+    b->device.state = (DeviceState *)(void *)&t->cx;
+    must(trainer_open(t, s, &b->ops, &b->device, &err), &err);
+    must(trainer_init_weights(t, &err), &err);
+}
+
+static void a_recorded_step_is_the_step(void **state)
+{
+    (void)state;
+    static Ops real;
+    Trainer plain, taped;
+    Backend b1, b2;
+    DeviceVtable v;
+    TrainStep want, r;
+    Data d;
+    Err err;
+    TrainSetup s = setup(4, "fp16", 0.1, false);
+    s.loss_scale = 0x1p24f; // overflows at first
+    int before = 0;
+    s.rule.interval = 3;
+    must(schedule_init(&s.schedule, "cosine", 1e-3, 0, 2, 20, 0, &err), &err);
+    open_trainer(&plain, &b1, &s);
+    s.graph = true;
+    open_taped(&taped, &b2, &real, &v, &s);
+    for (int64_t i = 0; i < 16; i++) {
+        make_data(&d, i < 12 ? 3 : i, false); // the same number of counted targets, then others
+        d.b.sample = d.sample;
+        for (int64_t k = 0; k < S; k++) d.sample[k] = i * S + k;
+        must(trainer_step(&plain, &d.b, &want, &err), &err);
+        must(trainer_step(&taped, &d.b, &r, &err), &err);
+        before += r.skipped && plain.step == 0;
+        assert_true(r.skipped == want.skipped && r.loss_scale == want.loss_scale);
+        assert_memory_equal(&r.loss, &want.loss, sizeof r.loss);
+        assert_memory_equal(&r.grad_norm, &want.grad_norm, sizeof r.grad_norm);
+    }
+    assert_true(plain.skipped > 0 && plain.step > 8);
+    assert_int_equal(tape.replays, 15 - before); // all but those up to the first that counted
+    assert_in_range(tape.records, 2, 5);
+    assert_same_state(state_of(&plain), state_of(&taped));
+    trainer_close(&plain);
+    trainer_close(&taped);
+}
+
 static void plan_holds_for_shapes_no_machine_has(void **state)
 {
     (void)state;
@@ -476,6 +632,7 @@ int main(void)
         cmocka_unit_test(a_loss_scale_from_far_too_high_comes_down),
         cmocka_unit_test(a_loss_scale_grows_after_good_steps),
         cmocka_unit_test(a_loss_scale_changes_no_gradient_of_f32),
+        cmocka_unit_test(a_recorded_step_is_the_step),
         cmocka_unit_test(plan_holds_for_shapes_no_machine_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
