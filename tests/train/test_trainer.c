@@ -452,8 +452,10 @@ typedef union OpArgs {
 } OpArgs;
 
 typedef struct Call {
-    OpId op;
+    OpId op; // OP_COUNT: memory is cleared
     OpArgs args;
+    void *clear;
+    size_t bytes;
 } Call;
 
 static struct {
@@ -478,6 +480,12 @@ static Status call_real(OpCtx *cx, OpId op, const OpArgs *a, Err *err)
     return ERR_UNSUPPORTED;
 }
 
+static void write_down(Call c)
+{
+    assert_in_range(tape.n, 0, LT_COUNT(tape.call) - 1);
+    tape.call[tape.n++] = c;
+}
+
 #define OP(name, Args, summary)                                                                    \
     static size_t taped_##name##_scratch(const Args *a, const OpCtx *cx)                           \
     {                                                                                              \
@@ -489,8 +497,7 @@ static Status call_real(OpCtx *cx, OpId op, const OpArgs *a, Err *err)
     {                                                                                              \
         const OpArgs all = {.name = *a};                                                           \
         if (!tape.recording) return call_real(cx, OP_##name, &all, err);                           \
-        assert_in_range(tape.n, 0, LT_COUNT(tape.call) - 1);                                       \
-        tape.call[tape.n++] = (Call){OP_##name, all};                                              \
+        write_down((Call){.op = OP_##name, .args = all});                                          \
         return ERR_NONE;                                                                           \
     }
 #include "kernels/ops.def"
@@ -524,9 +531,24 @@ static Status tape_replay(Device *d, DeviceGraph *g, Err *err)
 {
     assert_ptr_equal(g, &tape);
     tape.replays++;
-    for (int i = 0; i < tape.n; i++)
-        if (call_real(taped_cx(d), tape.call[i].op, &tape.call[i].args, err) != ERR_NONE)
-            return ERR_DEVICE;
+    for (int i = 0; i < tape.n; i++) {
+        const Call *c = &tape.call[i];
+        if (c->op == OP_COUNT)
+            memset(c->clear, 0, c->bytes);
+        else
+            TRY(call_real(taped_cx(d), c->op, &c->args, err));
+    }
+    return ERR_NONE;
+}
+
+static Status tape_zero(Device *d, void *p, size_t bytes, Err *err)
+{
+    (void)d;
+    (void)err;
+    if (tape.recording)
+        write_down((Call){.op = OP_COUNT, .clear = p, .bytes = bytes});
+    else
+        memset(p, 0, bytes);
     return ERR_NONE;
 }
 
@@ -550,6 +572,7 @@ static void open_taped(Trainer *t, Backend *b, Ops *real, DeviceVtable *v, const
 #include "kernels/ops.def"
 #undef OP
     *v = *b->device.v;
+    v->zero = tape_zero;
     v->record = tape_record;
     v->record_end = tape_end;
     v->replay = tape_replay;
