@@ -12,7 +12,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from lathe_run import char_data, check, losses, main, ok, run, state_sha, tiny, words_text
+from lathe_run import char_data, check, losses, main, metrics, ok, run, state_sha, tiny, words_text
 
 # What the simulator lacks, what a user is told, and whether --device=auto warns of it.
 NO_GPU = [
@@ -110,7 +110,9 @@ def test_a_late_error_names_the_ops_and_sync_names_the_one(folder):
         check("LATHE_SYNC=1" in r.err, "no hint", r)
         with environment(LATHE_SYNC="1"):
             r = run("train", run=os.path.join(folder, "sync"), **options)
-        check(r.code == 1 and re.search(r"the op: \w+ \(cuda[\w-]*\)$", r.err, re.M), "which op?", r)
+        # Of several kernels of an op the next one may find out.
+        which = r"(the op:|while starting) \w+ \(cuda[\w-]*\)$"
+        check(r.code == 1 and re.search(which, r.err, re.M), "which op?", r)
 
 
 def test_a_graph_is_refused_where_there_are_none(folder):
@@ -153,6 +155,21 @@ def test_training_in_f32_follows_the_cpu(folder):
 
 def test_training_in_bf16_follows_the_cpu(folder):
     follow(folder, "bf16", 0.02)
+
+
+def test_fp16_skips_on_the_gpu_what_it_skips_on_the_cpu(folder):
+    options = small(folder, precision="fp16", loss_scale__init=2.0 ** 40, max_steps=4, decay_steps=4,
+                    max_bad_steps=2)
+    rows = []
+    for device in ("cpu", "cuda"):
+        where = os.path.join(folder, device)
+        ok("train", run=where, **{**options, "device": device})
+        rows.append([m for m in metrics(where) if m["kind"] == "step"])
+    for name in ("step", "lr", "loss_scale", "skipped"):
+        a, b = ([row[name] for row in r] for r in rows)
+        check(a == b, f"{name}: {a} and {b}")
+    worst = max(abs(a["loss"] - b["loss"]) for a, b in zip(*rows))
+    check(worst < 0.01 and rows[0][-1]["skipped"] > 5, f"losses differ by {worst}: {rows}")
 
 
 def test_a_run_goes_on_with_the_same_bits(folder):
