@@ -50,6 +50,11 @@ LT_INLINE VecH vec_to_f16(VecF f)
     return (VecH)_mm512_cvtps_ph((__m512)f, _MM_FROUND_TO_NEAREST_INT);
 }
 
+LT_INLINE void vec_store_bytes(uint8_t *p, VecU v)
+{
+    _mm_storeu_si128((void *)p, _mm512_cvtepi32_epi8((__m512i)v));
+}
+
 LT_INLINE void vec_stream_halves(uint16_t *p, VecH lo, VecH hi)
 {
     const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512((__m256i)lo), (__m256i)hi, 1);

@@ -44,6 +44,18 @@ LT_INLINE void vec_store_half_n(uint16_t *p, VecH h, int64_t n)
     for (int64_t i = 0; i < n; i++) p[i] = h[i];
 }
 
+// The low bytes of VL words, the other bytes of which are 0. Two neighbours are brought together,
+// and 16 bits have an instruction that stores them.
+LT_INLINE void vec_store_bytes(uint8_t *p, VecU v)
+{
+    const VecU64 pairs = (VecU64)v | (VecU64)v >> 24;
+#pragma GCC unroll 8
+    for (int i = 0; i < VL / 2; i++) {
+        const uint16_t two = (uint16_t)pairs[i];
+        memcpy(p + 2 * i, &two, sizeof two);
+    }
+}
+
 // 2 VL halves to p, aligned to LATHE_VB: past the caches where the instruction set can.
 LT_INLINE void vec_stream_halves(uint16_t *p, VecH lo, VecH hi)
 {

@@ -15,7 +15,6 @@
 
 enum { FP8_ROWS = 64, FP8_COLS = 128, FP8_TURN = 16 };
 
-typedef uint8_t VecBytes __attribute__((vector_size(LATHE_VB / 4)));
 typedef uint8_t Bytes16 __attribute__((vector_size(16)));
 typedef uint8_t Bytes16Mem __attribute__((vector_size(16), aligned(1), may_alias));
 
@@ -39,12 +38,6 @@ LT_INLINE VecU vec_to_fp8(VecF x, DType t)
     const VecU q = ((VecU)small & tiny) | (~(VecU)small & norm) | ((VecU)x >> 24 & 0x80u);
     const VecU num = (VecU)(x == x);
     return (num & q) | (~num & 0x7fu);
-}
-
-LT_INLINE void vec_store_bytes(uint8_t *p, VecU v)
-{
-    const VecBytes b = __builtin_convertvector(v, VecBytes);
-    memcpy(p, &b, sizeof b);
 }
 
 // ---- what is counted ----------------------------------------------------------------------------
