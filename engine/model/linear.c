@@ -147,11 +147,10 @@ static Status quantize_x(const Linear *l, OpCtx *cx, const void *x, Err *err)
     return x_fused(l) ? ERR_NONE : quantize(l, cx, x_out(l), x, l->in, NULL, err);
 }
 
-// The gradient of the fc layer's output has its column sums from the product that makes it.
+// Who makes q(dy) makes db, too.
 static Status quantize_dy(const Linear *l, OpCtx *cx, const void *dy, Err *err)
 {
-    float *const db = l->id == LINEAR_FC ? NULL : l->db;
-    return dy_fused(l) ? ERR_NONE : quantize(l, cx, dy_out(l), dy, l->out, db, err);
+    return dy_fused(l) ? ERR_NONE : quantize(l, cx, dy_out(l), dy, l->out, l->db, err);
 }
 
 static MatmulFp8Args fp8_forward_args(const Linear *l, void *y)
@@ -286,8 +285,10 @@ Status linear_backward_act(const Linear *l, OpCtx *cx, void *dh, const void *dy,
     MatmulFp8Args a = fp8_dx_args(l, dy_fused(below) ? NULL : dh);
     a.epilogue = MATMUL_DGELU;
     a.aux = (void *)h;
-    a.dbias = below->db;
-    a.dbias_accumulate = below->accumulate;
-    if (dy_fused(below)) a.out = dy_out(below);
+    if (dy_fused(below)) {
+        a.out = dy_out(below);
+        a.dbias = below->db;
+        a.dbias_accumulate = below->accumulate;
+    }
     return op_matmul_fp8(cx, &a, err);
 }
