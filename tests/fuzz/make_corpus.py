@@ -463,6 +463,11 @@ def trainer_seeds():
                        ("lathe_trainer", 2), ("precision", "bf16"), ("precision", "\u001b[31m"), ("best_loss", "x"),
                        ("best_loss", 1e308), ("seconds", -1e308)):
         yield f"{key}-{str(value)[:6]}".replace("\u001b", "esc"), dumps({**right, key: value})
+    half = {**right, "precision": "fp16", "loss_scale": 65536, "loss_scale_good_steps": 17,
+            "loss_scale_overflows_left": 1}
+    yield "fp16", dumps(half)
+    for key, value in (("loss_scale", 0), ("loss_scale", 1e39), ("loss_scale_good_steps", 1 << 40)):
+        yield f"fp16-{key}-{str(value)[:6]}", dumps({**half, key: value})
     yield "twice", b'{"lathe_trainer":1,"lathe_trainer":1}'
     yield "array", b"[]"
 
