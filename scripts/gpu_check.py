@@ -283,6 +283,9 @@ def part_train(s):
     large = dict(n_layer=4, n_head=4, n_embd=256, block_size=256, batch_size=8, max_steps=200)
     shape = dict(small if s.sim else large, dropout=0.1, eval_interval=0, save_interval=0,
                  learning_rate=1e-3)
+    runs = [("cpu", "cpu", []), ("gpu", "cuda", []), ("again", "cuda", [])]
+    if not s.sim:  # which has no graphs
+        runs.append(("graph", "cuda", ["--cuda.graph=on"]))
     facts = {}
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
@@ -293,12 +296,12 @@ def part_train(s):
                 f"--out={folder}/data"], "train.txt", 30, "data")
         for precision, early, late in (("fp32", 1e-4, 2e-2), ("bf16", 3e-2, 5e-2)):
             curves, seconds = {}, {}
-            for name, device in (("cpu", "cpu"), ("gpu", "cuda"), ("again", "cuda")):
+            for name, device, more in runs:
                 start = time.monotonic()
                 run = folder / f"{precision}-{name}"
                 s.must([s.lathe, "train", f"--data={folder}/data", f"--run={run}",
                         f"--device={device}", f"--precision={precision}"] +
-                       [f"--{k}={v}" for k, v in shape.items()], "train.txt", 120,
+                       more + [f"--{k}={v}" for k, v in shape.items()], "train.txt", 120,
                        f"training on {device} in {precision}")
                 curves[name], seconds[name] = losses(run), time.monotonic() - start
             facts[precision] = compare(precision, curves["cpu"], curves["gpu"], early, late)
@@ -306,6 +309,8 @@ def part_train(s):
                                     cpu=curves["cpu"], gpu=curves["gpu"])
             if curves["gpu"] != curves["again"]:
                 raise Fail(f"{precision}: two runs on the GPU differ")
+            if curves.get("graph", curves["gpu"]) != curves["gpu"]:
+                raise Fail(f"{precision}: a step replayed as a CUDA graph is not the step")
     said = ", ".join(f"{p}: {f['gpu_last']:.4f} (CPU {f['cpu_last']:.4f})" for p, f in facts.items())
     return f"{facts['fp32']['steps']} steps, twice the same bits; last loss {said}", facts
 
