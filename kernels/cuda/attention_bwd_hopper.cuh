@@ -59,8 +59,9 @@
 //         sums a step, 25 bytes a clock. Scratch: 4 D' + 16 bytes a row and head (D' = 64 or 128).
 //
 // RULES   dq, dk, dv: assign; bitwise repeatable. bf16 rounding of P and dS, everything else f32.
-// SHAPES  D a multiple of 8 up to 128, a size in between is the next larger one with columns of
-//         zeros. T up to 229,376 (D = 64: twice that). 16-byte aligned rows.
+// SHAPES  bf16 (why not f16: attention_fwd_hopper.cuh). D a multiple of 8 up to 128, a size in
+//         between is the next larger one with columns of zeros. T up to 229,376 (D = 64: twice
+//         that). 16-byte aligned rows.
 //
 // REGISTERS 240 a consumer, 24 a producer thread (168 at launch), nothing spilled. The loop without
 //         mask, a warp and step (scripts/sass_profile.py); the masked copy has 1.1 (D = 64: 1.2)
@@ -68,9 +69,9 @@
 //             D     dropout   issue   issue/tc   smem/tc   covered   serial
 //             128   no         366     .286      1.050     96        74.9
 //             64    no         545     .426      1.100     54        65.5
-//             128   yes        934     .730      1.059               55.9
-//             64    yes       1609    1.257      1.116               42.1
-//         The draw of the dropout, 49 instructions for four elements, makes the difference.
+//             128   yes        591     .462      1.059     53        65.7
+//             64    yes        937     .732      1.116     44        54.1
+//         The draw of the dropout, some 27 instructions for four elements, makes the difference.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
