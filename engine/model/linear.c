@@ -117,7 +117,7 @@ static Fp8Out dy_out(const Linear *l)
 // Does the op that makes x, or dy, write it in FP8?
 static bool x_fused(const Linear *l)
 {
-    return l->fp8 && l->id == LINEAR_MLP && !current(l) && !l->m->fp8->apart;
+    return l->fp8 && l->id != LINEAR_PROJ && !current(l) && !l->m->fp8->apart;
 }
 
 static bool dy_fused(const Linear *l)
