@@ -52,12 +52,18 @@ TrainSetup setup(const char *precision, int64_t width)
     return s;
 }
 
-void open_threads(Run *r, const TrainSetup *s, int threads)
+bool open_isa(Run *r, const TrainSetup *s, const char *isa, int threads)
 {
     Err err;
-    must(backend_open(&r->b, "cpu", "auto", threads, &err), &err);
+    if (backend_open(&r->b, "cpu", isa, threads, &err) != ERR_NONE) return false;
     must(trainer_open(&r->t, s, &r->b.ops, &r->b.device, &err), &err);
     must(trainer_init_weights(&r->t, &err), &err);
+    return true;
+}
+
+void open_threads(Run *r, const TrainSetup *s, int threads)
+{
+    if (!open_isa(r, s, "auto", threads)) fail_msg("no kernels");
 }
 
 void open_run(Run *r, const TrainSetup *s)

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 #include "engine/model/backend.h"
 #include "engine/train/trainer.h"
@@ -22,6 +23,8 @@ typedef struct Run {
 void must(Status st, const Err *err);
 void make_data(Data *d, int64_t step);
 TrainSetup setup(const char *precision, int64_t width);
+// false: this machine does not have the instruction set.
+bool open_isa(Run *r, const TrainSetup *s, const char *isa, int threads);
 void open_threads(Run *r, const TrainSetup *s, int threads);
 void open_run(Run *r, const TrainSetup *s);
 void close_run(Run *r);

@@ -19,20 +19,26 @@
 static void ops_that_write_fp8_themselves_give_the_same_bits(void **state)
 {
     (void)state;
-    Run a, b;
+    static const char *const isa[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx", "neon"};
     TrainSetup s = setup("fp8", C);
     s.batch_size = 4;
-    open_run(&a, &s);
-    open_run(&b, &s);
-    b.t.fp8.apart = true;
-    for (int i = 0; i < 4; i++) {
-        steps(&a, i, i + 1);
-        steps(&b, i, i + 1);
-        expect_same_state(&a, &b, "apart");
-        expect_same_counts(&a, &b, "apart");
+    int tried = 0;
+    for (size_t k = 0; k < LT_COUNT(isa); k++) {
+        Run a, b;
+        if (!open_isa(&a, &s, isa[k], 2)) continue;
+        assert_true(open_isa(&b, &s, isa[k], 2));
+        b.t.fp8.apart = true;
+        for (int i = 0; i < 4; i++) {
+            steps(&a, i, i + 1);
+            steps(&b, i, i + 1);
+            expect_same_state(&a, &b, isa[k]);
+            expect_same_counts(&a, &b, isa[k]);
+        }
+        close_run(&a);
+        close_run(&b);
+        tried++;
     }
-    close_run(&a);
-    close_run(&b);
+    assert_true(tried > 0);
 }
 
 static void any_number_of_threads_gives_the_same_bits(void **state)
