@@ -4,9 +4,9 @@
     isa.py [--all] [filter ...]
 
 Each --cpu.isa that this machine has is forced in turn (the others print SKIP): its losses are those
-of the baseline within rounding, in fp32 and bf16, and 1 and 2 threads give the same bits: losses,
+of the baseline within rounding, in every precision, and 1 and 2 threads give the same bits: losses,
 weights and optimizer state. With dropout and a document mask at once, and with sizes that no tile
-fits. --all: more steps, 3 threads, and each of these alone.
+fits. --all: more steps, 3 threads, each of these alone, and the bits of fp16 and fp8, too.
 
 SPDX-License-Identifier: MIT
 """
@@ -24,7 +24,8 @@ if FULL:
 ALL = ("baseline", "neon", "avx2", "avx512", "avx512_bf16", "amx")
 STEPS = 8 if FULL else 3
 THREADS = (2, 3) if FULL else (2,)  # compared with one
-TOLERANCE = {"fp32": 2e-4, "bf16": 3e-2}
+TOLERANCE = {"fp32": 2e-4, "bf16": 3e-2, "fp16": 1e-2, "fp8": 6e-2}
+BITS = tuple(TOLERANCE) if FULL else ("fp32", "bf16")
 
 WHOLE = dict(n_layer=2, n_head=2, n_embd=64, block_size=64, batch_size=4)     # tiles fit everywhere
 ODD = dict(n_layer=1, n_head=3, n_embd=51, block_size=37, batch_size=3)       # they fit nowhere
@@ -83,11 +84,19 @@ def test_same_losses_bf16(dir):
     same_losses(dir, "bf16")
 
 
+def test_same_losses_fp16(dir):
+    same_losses(dir, "fp16")
+
+
+def test_same_losses_fp8(dir):
+    same_losses(dir, "fp8")
+
+
 def same_bits(dir, isa):
     if isa not in here():
         raise Skipped(f"{isa} is not on this CPU")
     data = data_of(dir)
-    for precision in TOLERANCE:
+    for precision in BITS:
         for shape in (s for s in SHAPES if s != "whole tiles"):  # which dropout has, too
             one = train(dir, data, isa, 1, precision, shape)
             for threads in THREADS:
@@ -104,4 +113,5 @@ def bits_test(isa):
 
 
 if __name__ == "__main__":
-    sys.exit(main([test_same_losses_fp32, test_same_losses_bf16] + [bits_test(isa) for isa in ALL]))
+    sys.exit(main([test_same_losses_fp32, test_same_losses_bf16, test_same_losses_fp16,
+                   test_same_losses_fp8] + [bits_test(isa) for isa in ALL]))
