@@ -96,6 +96,7 @@ lathe_sim_program(errors too_little_memory late_error a_graph_is_refused)
 lathe_sim_program(resume goes_on)
 lathe_sim_program(f32 in_f32)
 lathe_sim_program(bf16 in_bf16)
+lathe_sim_program(fp8 in_fp8)
 lathe_sim_program(fp16 fp16_skips)
 
 include(kernels/hopper.cmake)

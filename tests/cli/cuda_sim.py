@@ -157,6 +157,10 @@ def test_training_in_bf16_follows_the_cpu(folder):
     follow(folder, "bf16", 0.02)
 
 
+def test_training_in_fp8_follows_the_cpu(folder):
+    follow(folder, "fp8", 0.02)
+
+
 def test_fp16_skips_on_the_gpu_what_it_skips_on_the_cpu(folder):
     options = small(folder, precision="fp16", loss_scale__init=2.0 ** 40, max_steps=4, decay_steps=4,
                     max_bad_steps=2)
