@@ -48,30 +48,46 @@ const char *ops_impl_name(const Ops *ops, OpId id, int i)
     return "?";
 }
 
-Status ops_force(Ops *ops, const char *name, const char *impl, Err *err)
+// Is row `id` the op `name`, or the forward or backward half of it ("attention")?
+static bool ops_named(OpId id, const char *name)
 {
-    for (int id = 0; id < OP_COUNT; id++) {
-        if (strcmp(name, ops_rows[id].name) != 0) continue;
-        char have[256] = "";
-        for (int i = 0; i < ops->info[id].n; i++) {
-            const char  *is   = ops_impl_name(ops, (OpId)id, i);
-            const size_t used = strlen(have);
-            snprintf(have + used, sizeof have - used, "%s%s", used ? ", " : "", is);
-            if (strcmp(is, impl) != 0) continue;
-            switch ((OpId)id) {
+    const char *row  = ops_rows[id].name;
+    const size_t len = strlen(name);
+    if (strncmp(row, name, len) != 0) return false;
+    return row[len] == 0 || strcmp(row + len, "_fwd") == 0 || strcmp(row + len, "_bwd") == 0;
+}
+
+static Status force_row(Ops *ops, OpId id, const char *impl, Err *err)
+{
+    char have[256] = "";
+    for (int i = 0; i < ops->info[id].n; i++) {
+        const char  *is   = ops_impl_name(ops, id, i);
+        const size_t used = strlen(have);
+        snprintf(have + used, sizeof have - used, "%s%s", used ? ", " : "", is);
+        if (strcmp(is, impl) != 0) continue;
+        switch (id) {
 #define OP(row, Args, summary)                                                                     \
     case OP_##row: ops->row[0] = ops->row[i]; break;
 #include "kernels/ops.def"
 #undef OP
-            case OP_COUNT: break;
-            }
-            ops->info[id].n      = 1;
-            ops->info[id].forced = true;
-            return ERR_NONE;
+        case OP_COUNT: break;
         }
-        return err_set(err, ERR_USAGE, "ops.%s = %s: here it has %s", name, impl, have);
+        ops->info[id].n      = 1;
+        ops->info[id].forced = true;
+        return ERR_NONE;
     }
-    return err_set(err, ERR_USAGE, "ops.%s: there is no such op", name);
+    return err_set(err, ERR_USAGE, "ops.%s = %s: here it has %s", ops_rows[id].name, impl, have);
+}
+
+Status ops_force(Ops *ops, const char *name, const char *impl, Err *err)
+{
+    int rows = 0;
+    for (int id = 0; id < OP_COUNT; id++) {
+        if (!ops_named((OpId)id, name)) continue;
+        TRY(force_row(ops, (OpId)id, impl, err));
+        rows++;
+    }
+    return rows ? ERR_NONE : err_set(err, ERR_USAGE, "ops.%s: there is no such op", name);
 }
 
 static void ops_plan_add(OpPlan *p, OpId id, size_t scratch, double flops, double bytes)

@@ -90,7 +90,8 @@ void ops_init(Ops *ops);
 #define OP(name, Args, summary) void ops_add_##name(Ops *ops, Impl_##name impl);
 #include "kernels/ops.def"
 #undef OP
-// Keep only implementation `impl` of op `name`. ERR_USAGE names what there is.
+// Keep only implementation `impl` of op `name`; "attention" stands for attention_fwd and
+// attention_bwd, likewise the others. ERR_USAGE names what there is.
 LT_MUST_CHECK Status ops_force(Ops *ops, const char *name, const char *impl, Err *err);
 
 const char *ops_name(OpId id);

@@ -485,6 +485,24 @@ static void last_willing_implementation_runs(void **state)
     assert_non_null(strstr(err.text, "one element only"));
 }
 
+static void both_halves_of_an_op_are_named_at_once(void **state)
+{
+    (void)state;
+    Ops ops;
+    Err err;
+    ops_init(&ops);
+    ops_add_attention_fwd(&ops, (Impl_attention_fwd){.impl = "other"});
+    ops_add_attention_bwd(&ops, (Impl_attention_bwd){.impl = "other"});
+    ops_add_layernorm_fwd(&ops, (Impl_layernorm_fwd){.impl = "other"});
+    MUST(ops_force(&ops, "attention", "other", &err));
+    assert_string_equal(ops_impl_name(&ops, OP_attention_fwd, 0), "other");
+    assert_string_equal(ops_impl_name(&ops, OP_attention_bwd, 0), "other");
+    assert_int_equal(ops.info[OP_layernorm_fwd].n, 2);
+    assert_int_equal(ops_force(&ops, "attent", "ref", &err), ERR_USAGE);
+    assert_int_equal(ops_force(&ops, "layernorm", "other", &err), ERR_USAGE);
+    assert_non_null(strstr(err.text, "layernorm_bwd"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -508,6 +526,7 @@ int main(void)
         cmocka_unit_test(checks_refuse_and_say_why),
         cmocka_unit_test(plan_mode_measures_and_touches_nothing),
         cmocka_unit_test(last_willing_implementation_runs),
+        cmocka_unit_test(both_halves_of_an_op_are_named_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
