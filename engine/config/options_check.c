@@ -65,17 +65,26 @@ static Status size_rule(Rules *r)
                         "a model and batch of this size need more bytes than 64 bits can count");
 }
 
-static Status fp8_rules(Rules *r)
+static Status of_one_precision(Rules *r, const OptionId *ids, size_t n, const char *precision)
 {
-    static const OptionId of_fp8[]     = {OPT_fp8_recipe, OPT_fp8_history,    OPT_fp8_amax,
-                                          OPT_fp8_margin, OPT_fp8_bf16_first, OPT_fp8_bf16_last,
-                                          OPT_fp8_report};
+    for (size_t i = 0; i < n && strcmp(r->o->precision, precision) != 0; i++)
+        if (rank_of(r, ids[i])) TRY(no_use(r, ids[i], "precision=", r->o->precision));
+    return ERR_NONE;
+}
+
+static Status precision_rules(Rules *r)
+{
+    static const OptionId of_fp8[]  = {OPT_fp8_recipe, OPT_fp8_history,    OPT_fp8_amax,
+                                       OPT_fp8_margin, OPT_fp8_bf16_first, OPT_fp8_bf16_last,
+                                       OPT_fp8_report};
+    static const OptionId of_fp16[] = {OPT_loss_scale_init, OPT_loss_scale_growth_interval,
+                                       OPT_loss_scale_growth, OPT_loss_scale_backoff,
+                                       OPT_loss_scale_hysteresis};
     static const OptionId of_delayed[] = {OPT_fp8_history, OPT_fp8_amax};
-    const Options *o = r->o;
     if (!fine(r, OPT_precision)) return ERR_NONE;
-    for (size_t i = 0; i < LT_COUNT(of_fp8) && strcmp(o->precision, "fp8") != 0; i++)
-        if (rank_of(r, of_fp8[i])) TRY(no_use(r, of_fp8[i], "precision=", o->precision));
-    for (size_t i = 0; i < LT_COUNT(of_delayed) && strcmp(o->fp8_recipe, "current") == 0; i++)
+    TRY(of_one_precision(r, of_fp8, LT_COUNT(of_fp8), "fp8"));
+    TRY(of_one_precision(r, of_fp16, LT_COUNT(of_fp16), "fp16"));
+    for (size_t i = 0; i < LT_COUNT(of_delayed) && strcmp(r->o->fp8_recipe, "current") == 0; i++)
         if (rank_of(r, of_delayed[i])) TRY(no_use(r, of_delayed[i], "fp8.recipe=current", ""));
     return ERR_NONE;
 }
@@ -84,7 +93,7 @@ static Status model_rules(Rules *r)
 {
     const Options *o = r->o;
     TRY(size_rule(r));
-    TRY(fp8_rules(r));
+    TRY(precision_rules(r));
     if (fine(r, OPT_n_embd) && fine(r, OPT_n_head) && o->n_embd % o->n_head)
         TRY(problems_add(r->p, r->err, "", "n_embd %lld is not a multiple of n_head %lld",
                          (long long)o->n_embd, (long long)o->n_head));

@@ -100,32 +100,14 @@ static Fp8Recipe fp8_recipe(const Options *o)
                        .bf16_last = o->fp8_bf16_last};
 }
 
-// fp16 only. Said without it, an option of the loss scale is a mistake.
-static Status loss_scale(TrainSetup *s, const Options *o, Err *err)
+static void loss_scale(TrainSetup *s, const Options *o) // of fp16 only
 {
-    static const struct {
-        OptionId id;
-        const char *name;
-    } of_fp16[] = {{OPT_loss_scale_init, "loss_scale.init"},
-                   {OPT_loss_scale_growth_interval, "loss_scale.growth_interval"},
-                   {OPT_loss_scale_growth, "loss_scale.growth"},
-                   {OPT_loss_scale_backoff, "loss_scale.backoff"},
-                   {OPT_loss_scale_hysteresis, "loss_scale.hysteresis"}};
-    if (s->prec.act == DTYPE_F16) {
-        s->loss_scale = (float)o->loss_scale_init;
-        s->rule = (LossScaleRule){.growth = (float)o->loss_scale_growth,
-                                  .backoff = (float)o->loss_scale_backoff,
-                                  .interval = (int32_t)o->loss_scale_growth_interval,
-                                  .hysteresis = (int32_t)o->loss_scale_hysteresis};
-        return ERR_NONE;
-    }
-    for (size_t i = 0; i < LT_COUNT(of_fp16); i++) {
-        const OptionOrigin from = o->origin[of_fp16[i].id];
-        if (from == ORIGIN_FILE || from == ORIGIN_FLAG)
-            return err_set(err, ERR_USAGE, "%s needs precision = fp16, this is %s", of_fp16[i].name,
-                           s->prec.name);
-    }
-    return ERR_NONE;
+    if (s->prec.act != DTYPE_F16) return;
+    s->loss_scale = (float)o->loss_scale_init;
+    s->rule = (LossScaleRule){.growth = (float)o->loss_scale_growth,
+                              .backoff = (float)o->loss_scale_backoff,
+                              .interval = (int32_t)o->loss_scale_growth_interval,
+                              .hysteresis = (int32_t)o->loss_scale_hysteresis};
 }
 
 Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const Device *device,
@@ -149,7 +131,7 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
                       .seed = (uint64_t)o->seed};
     TRY(precision_from_name(&s->prec, prec, o->residual_dtype, err));
     if (s->prec.fp8) s->fp8 = fp8_recipe(o);
-    TRY(loss_scale(s, o, err));
+    loss_scale(s, o);
     s->graph = strcmp(o->cuda_graph, "on") == 0;
     if (s->graph && !device->v->record)
         return err_set(err, ERR_USAGE, "cuda.graph = on needs a GPU, this run is on %s",

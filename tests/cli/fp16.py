@@ -132,6 +132,9 @@ def test_what_has_no_meaning_is_refused(folder):
                            ({"loss_scale__init": 0.5}, "loss_scale.init")):
         r = run("train", run=os.path.join(folder, "no"), **{**o, **changes})
         check(r.code == 2 and words in r.err, f"{changes}: {words}", r)
+    r = run("train", run=os.path.join(folder, "no"),
+            **{**o, "precision": "bf16", "loss_scale__init": 8, "fp8__margin": 1})
+    check(r.code == 2 and "--loss_scale.init has" in r.err and "--fp8.margin has" in r.err, "both", r)
     ok("train", run=where, **o)
     r = run("train", run=where, **{**o, "loss_scale__init": 8})
     check(r.code == 2 and "loss_scale.init" in r.err, "the start is over", r)
