@@ -27,8 +27,7 @@ double step_gate_flops(const StepGateArgs *a)
     return 10;
 }
 
-double step_gate_bytes(const StepGateArgs *a)
+double step_gate_bytes(const StepGateArgs *a) // of a step that is skipped
 {
-    (void)a;
-    return 2.0 * (double)sizeof(StepGate) + 2.0 * (double)sizeof(StepRates) + 16;
+    return 2.0 * (double)sizeof(StepGate) + 2.0 * (double)sizeof(StepRates) + 16 + 4 * (double)a->n;
 }
