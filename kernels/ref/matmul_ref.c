@@ -1,7 +1,7 @@
 // matmul_ref.c -- see kernels/ops/matmul.h.
 //
 // SPDX-License-Identifier: MIT
-#include "kernels/ref/act.h"
+#include "kernels/ref/epilogue.h"
 #include "kernels/ref/ref.h"
 
 static double dot(const MatmulArgs *a, int64_t m, int64_t n)
@@ -15,37 +15,22 @@ static double dot(const MatmulArgs *a, int64_t m, int64_t n)
     return s;
 }
 
-static float rounded(DType t, double x)
-{
-    float r;
-    dtype_store(&r, t, 0, (float)x); // the low half of r for a 16-bit type
-    return dtype_load(&r, t, 0);
-}
-
 Status matmul_ref(const MatmulArgs *a, OpCtx *cx, Err *err)
 {
     (void)cx;
     (void)err;
+    const Epilogue e = {.C = a->C,
+                        .bias = a->bias,
+                        .aux = a->aux,
+                        .accumulate = a->accumulate,
+                        .kind = a->epilogue,
+                        .act = a->act,
+                        .c_dtype = a->c_dtype,
+                        .bias_dtype = a->bias_dtype};
     for (int64_t m = 0; m < a->M; m++) {
         for (int64_t n = 0; n < a->N; n++) {
             const int64_t at = m * a->ldc + n;
-            double        s  = dot(a, m, n);
-            if (a->bias) s += (double)dtype_load(a->bias, a->bias_dtype, n);
-            switch (a->epilogue) {
-            case MATMUL_PLAIN:
-                if (a->accumulate) s += (double)dtype_load(a->C, a->c_dtype, at);
-                break;
-            case MATMUL_GELU: {
-                const float x = rounded(a->c_dtype, s);
-                if (a->aux) dtype_store(a->aux, a->c_dtype, at, x);
-                s = act_value(a->act, (double)x);
-                break;
-            }
-            case MATMUL_DGELU:
-                s *= act_slope(a->act, (double)dtype_load(a->aux, a->c_dtype, at));
-                break;
-            }
-            dtype_store(a->C, a->c_dtype, at, (float)s);
+            dtype_store(a->C, a->c_dtype, at, (float)epilogue_result(&e, at, n, dot(a, m, n)));
         }
     }
     return ERR_NONE;
