@@ -27,12 +27,11 @@
 //         of shared memory. So an SM runs one block of f32, two of 16 bits.
 //
 // SPDX-License-Identifier: MIT
-#include "kernels/cuda/act.cuh"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/matmul_finish.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/tile.cuh"
-#include "kernels/cuda/types.cuh"
 
 namespace
 {
@@ -57,47 +56,6 @@ struct MatmulPlan {
     int64_t part_k;
     float *sums; // [parts,M,N]
 };
-
-// Element i of a tensor whose type is known at run time.
-__device__ float load_any(const void *p, DType t, int64_t i)
-{
-    if (t == DTYPE_F32) return static_cast<const float *>(p)[i];
-    if (t == DTYPE_BF16) return to_f32(static_cast<const __nv_bfloat16 *>(p)[i]);
-    return to_f32(static_cast<const __half *>(p)[i]);
-}
-
-__device__ void store_any(void *p, DType t, int64_t i, float x)
-{
-    if (t == DTYPE_F32)
-        static_cast<float *>(p)[i] = x;
-    else if (t == DTYPE_BF16)
-        static_cast<__nv_bfloat16 *>(p)[i] = from_f32<__nv_bfloat16>(x);
-    else
-        static_cast<__half *>(p)[i] = from_f32<__half>(x);
-}
-
-__device__ float round_to(DType t, float x)
-{
-    if (t == DTYPE_BF16) return to_f32(from_f32<__nv_bfloat16>(x));
-    return t == DTYPE_F16 ? to_f32(from_f32<__half>(x)) : x;
-}
-
-// The epilogue of element (m, n), whose product is s.
-__device__ void finish(const MatmulArgs &a, int64_t m, int64_t n, float s)
-{
-    const int64_t at = m * a.ldc + n;
-    if (a.bias) s += load_any(a.bias, a.bias_dtype, n);
-    if (a.epilogue == MATMUL_GELU) {
-        const float x = round_to(a.c_dtype, s);
-        if (a.aux) store_any(a.aux, a.c_dtype, at, x);
-        s = act_value_f32(a.act, x);
-    } else if (a.epilogue == MATMUL_DGELU) {
-        s *= act_slope_f32(a.act, load_any(a.aux, a.c_dtype, at));
-    } else if (a.accumulate) {
-        s += load_any(a.C, a.c_dtype, at);
-    }
-    store_any(a.C, a.c_dtype, at, s);
-}
 
 __device__ __forceinline__ int at_most(int64_t left, int most)
 {

@@ -19,13 +19,12 @@
 // REGISTERS  (no spills) 67 (sm_80), 53 (sm_90); 36 KB of shared memory.
 //
 // SPDX-License-Identifier: MIT
-#include "kernels/cuda/act.cuh"
 #include "kernels/cuda/chunk_sums.cuh"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/fp8.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/matmul_finish.cuh"
 #include "kernels/cuda/tile.cuh"
-#include "kernels/cuda/types.cuh"
 
 namespace
 {
@@ -54,22 +53,6 @@ __device__ __nv_bfloat16 expand(uint8_t q, DType t)
     return from_f32<__nv_bfloat16>(__half2float(__half(__nv_cvt_fp8_to_halfraw(q, kind_of(t)))));
 }
 
-__device__ float round_to(DType t, float x)
-{
-    if (t == DTYPE_BF16) return to_f32(from_f32<__nv_bfloat16>(x));
-    return t == DTYPE_F16 ? to_f32(from_f32<__half>(x)) : x;
-}
-
-__device__ void store_one(void *p, DType t, int64_t i, float x)
-{
-    if (t == DTYPE_F32)
-        static_cast<float *>(p)[i] = x;
-    else if (t == DTYPE_BF16)
-        static_cast<__nv_bfloat16 *>(p)[i] = from_f32<__nv_bfloat16>(x);
-    else
-        static_cast<__half *>(p)[i] = from_f32<__half>(x);
-}
-
 // Rows r0 .. and k .. of an operand, as bf16; 0 outside. A thread takes 16 bytes of one row.
 __device__ void load_tile(__nv_bfloat16 *dst, const void *src, DType t, int64_t ld, int64_t rows,
                           int64_t K, int64_t r0, int64_t k)
@@ -89,24 +72,6 @@ __device__ void load_tile(__nv_bfloat16 *dst, const void *src, DType t, int64_t 
 #pragma unroll
     for (int i = 0; i < VECTOR; i++)
         dst[r * LD + c + i] = expand((uint8_t)(word[i / 4] >> 8 * (i % 4)), t);
-}
-
-// The epilogue of element (m, n), whose scaled product is s: the result, rounded, which is stored.
-__device__ float finish(const MatmulFp8Args &a, int64_t m, int64_t n, float s)
-{
-    const int64_t at = m * a.ldc + n;
-    if (a.bias) s += load_one(a.bias, a.bias_dtype, n);
-    if (a.epilogue == MATMUL_GELU) {
-        const float x = round_to(a.c_dtype, s);
-        if (a.aux) store_one(a.aux, a.c_dtype, at, x);
-        s = act_value_f32(a.act, x);
-    } else if (a.epilogue == MATMUL_DGELU) {
-        s *= act_slope_f32(a.act, load_one(a.aux, a.c_dtype, at));
-    } else if (a.accumulate) {
-        s += load_one(a.C, a.c_dtype, at);
-    }
-    if (a.C) store_one(a.C, a.c_dtype, at, s);
-    return round_to(a.c_dtype, s);
 }
 
 __device__ uint8_t to_fp8(const Fp8Out &out, float x)

@@ -54,12 +54,28 @@ template <> __device__ __forceinline__ __half from_f32<__half>(float x)
     return __float2half_rn(x);
 }
 
-// Element i of p.
+// Element i of p, whose type is known at run time; and what x is once it is stored there.
 __device__ __forceinline__ float load_one(const void *p, DType t, int64_t i)
 {
     if (t == DTYPE_F32) return static_cast<const float *>(p)[i];
     if (t == DTYPE_BF16) return to_f32(static_cast<const __nv_bfloat16 *>(p)[i]);
     return to_f32(static_cast<const __half *>(p)[i]);
+}
+
+__device__ __forceinline__ void store_one(void *p, DType t, int64_t i, float x)
+{
+    if (t == DTYPE_F32)
+        static_cast<float *>(p)[i] = x;
+    else if (t == DTYPE_BF16)
+        static_cast<__nv_bfloat16 *>(p)[i] = from_f32<__nv_bfloat16>(x);
+    else
+        static_cast<__half *>(p)[i] = from_f32<__half>(x);
+}
+
+__device__ __forceinline__ float round_to(DType t, float x)
+{
+    if (t == DTYPE_BF16) return to_f32(from_f32<__nv_bfloat16>(x));
+    return t == DTYPE_F16 ? to_f32(from_f32<__half>(x)) : x;
 }
 
 // Calls f with a value of the type that `t` names: with_type(t, [&](auto zero) { ... }) where
