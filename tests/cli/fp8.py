@@ -8,8 +8,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from lathe_run import (char_data, check, evaluations, losses, main, metrics, ok, read, run, safe_split,
-                       state_sha, step_dirs, tiny, words_text, write)
+from lathe_run import (char_data, check, evaluations, fix_manifest, losses, main, metrics, ok, read, run,
+                       safe_split, state_sha, step_dirs, tiny, words_text, write)
 
 
 def settings(**changes):
@@ -121,15 +121,6 @@ def test_damaged_state_is_refused(folder):
         fix_manifest(os.path.dirname(path), "trainer.json")
         r = run("train", data=data, run=run_dir, **settings(max_steps=6, fp8__history=3))
         check(r.code not in (0, 2) and said in r.err, f"{now}: a wrong state", r)
-
-
-def fix_manifest(step_dir, name):
-    import zlib
-    path = os.path.join(step_dir, "MANIFEST")
-    data = read(os.path.join(step_dir, name))
-    lines = read(path).decode().splitlines()
-    lines = [f"{zlib.crc32(data):08x} {len(data)} {name}" if l.endswith(" " + name) else l for l in lines]
-    write(path, "\n".join(lines) + "\n")
 
 
 def test_it_learns(folder):

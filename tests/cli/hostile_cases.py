@@ -9,10 +9,9 @@ import json
 import os
 import shutil
 import struct
-import zlib
 
-from lathe_run import (char_data, check, ok, read, safe_join, safe_split, step_dirs, tiny, words_text,
-                       write)
+from lathe_run import (char_data, check, fix_manifest, ok, read, safe_join, safe_split, step_dirs, tiny,
+                       words_text, write)
 
 MAGIC = struct.pack("<i", 20240520)  # of a token shard
 
@@ -294,10 +293,7 @@ def nonsense(w):
             shutil.rmtree(path)
     path = step_dirs(target)[3]
     write(os.path.join(path, "trainer.json"), content)
-    lines = read(os.path.join(path, "MANIFEST")).decode().splitlines()
-    fixed = [f"{zlib.crc32(content):08x} {len(content)} trainer.json" if line.endswith(" trainer.json") else line
-             for line in lines]
-    write(os.path.join(path, "MANIFEST"), "\n".join(fixed) + "\n")
+    fix_manifest(path, "trainer.json")
     return target
 
 

@@ -178,6 +178,15 @@ def manifest_problem(step_dir):
     return None
 
 
+def fix_manifest(step_dir, name):
+    """MANIFEST fits the file as it is now."""
+    path = os.path.join(step_dir, "MANIFEST")
+    data = read(os.path.join(step_dir, name))
+    lines = read(path).decode().splitlines()
+    fixed = [f"{zlib.crc32(data):08x} {len(data)} {name}" if line.endswith(" " + name) else line for line in lines]
+    write(path, "\n".join(fixed) + "\n")
+
+
 def complete_steps(run_dir):
     return [n for n, d in step_dirs(run_dir).items() if manifest_problem(d) is None]
 
