@@ -100,13 +100,9 @@ static void a_step_is_nearly_the_same_however_it_is_cut(void **state)
         TrainSetup s = setup("fp8", C);
         s.fp8.current = current;
         s.fp8.history = current ? 0 : HISTORY;
-        const int n = N + 2;
-        double all[N + 2];
-        curve(&s, n, all);
-        memcpy(whole, all, sizeof whole);
+        curve(&s, N, whole);
         s.batch_size = 2;
-        curve(&s, n, all);
-        memcpy(cut, all, sizeof cut);
+        curve(&s, N, cut);
         for (int i = 0; i < N; i++)
             if (!(fabs(whole[i] - cut[i]) < 0.02 * whole[i]))
                 fail_msg("step %d: %.5f and %.5f", i, whole[i], cut[i]);
