@@ -116,13 +116,24 @@ static Status put_staged(SplitWriter *w, const uint32_t *staged, int64_t from, i
     return ERR_NONE;
 }
 
-// Of tokens inside a document, before its end token.
-static int64_t text_bytes_of(const Builder *b, const uint32_t *staged, int64_t from, int64_t to)
+static int64_t sum_text_bytes(const Builder *b, const uint32_t *staged, int64_t from, int64_t to)
 {
     int64_t sum = 0;
     for (int64_t i = from; i < to; i++)
         sum += (int64_t)tokenizer_text_bytes(b->tokenizer, (int32_t)(staged[i] & STAGE_ID));
     return sum;
+}
+
+// Of the `bytes` of a document's text, those in tokens [at, cut). Where tokens say only about how
+// many they stand for (WordPiece), both parts together have what there is.
+static int64_t text_bytes_before(const Builder *b, const uint32_t *staged, int64_t at, int64_t cut,
+                                 int64_t end, int64_t bytes)
+{
+    const int64_t text_end = LT_MAX(cut, end - (b->end_token >= 0));
+    const int64_t head = sum_text_bytes(b, staged, at, cut);
+    const int64_t tail = sum_text_bytes(b, staged, cut, text_end);
+    if (head + tail == bytes) return head;
+    return (int64_t)((double)bytes * ((double)head / (double)LT_MAX(head + tail, 1)));
 }
 
 // Few documents: the last val_fraction of the tokens, wherever documents end. The cut is nanoGPT's,
@@ -144,7 +155,8 @@ static Status split_stream(Builder *b, const uint32_t *staged, int64_t tokens, E
         // A document that is cut is counted token by token.
         const int64_t head = end <= cut  ? b->staged[i].text_bytes
                              : at >= cut ? 0
-                                         : text_bytes_of(b, staged, at, cut);
+                                         : text_bytes_before(b, staged, at, cut, end,
+                                                             b->staged[i].text_bytes);
         b->text_bytes[0] += head;
         b->text_bytes[1] += b->staged[i].text_bytes - head;
         at = end;

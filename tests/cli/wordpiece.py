@@ -85,6 +85,22 @@ def test_data_and_a_model(folder):
     check("bpb" in r.out, "eval", r)
 
 
+def test_a_document_that_is_cut_shares_its_bytes(folder):
+    # White space that no token has, and characters that have none between them.
+    texts = {"wide": ("the of \n\n\n and   " * 500).encode(), "dense": ("\u4e2d\u6587" * 2000).encode()}
+    for name, text in texts.items():
+        tok, data = os.path.join(folder, name + "-tok"), os.path.join(folder, name)
+        path = write(os.path.join(folder, name + ".txt"), text)
+        ok("tokenizer", "train", input=path, type="wordpiece", vocab_size=40, out=tok)
+        ok("data", input=path, tokenizer=tok, out=data, val_fraction=0.1)
+        ok("inspect", data)
+        with open(os.path.join(data, "meta.json"), encoding="utf-8") as f:
+            meta = json.load(f)
+        train, val = meta["train"]["text_bytes"], meta["val"]["text_bytes"]
+        check(train + val == len(text), f"{train} and {val} bytes of {len(text)}")
+        check(abs(val / len(text) - 0.1) < 0.01, f"{val} of {len(text)} bytes validate")
+
+
 def refused(words, code, *args, **options):
     r = run(*args, **options)
     check(r.code == code, f"exit code {r.code}, not {code}", r)
