@@ -124,16 +124,18 @@ static int64_t sum_text_bytes(const Builder *b, const uint32_t *staged, int64_t 
     return sum;
 }
 
-// Of the `bytes` of a document's text, those in tokens [at, cut). Where tokens say only about how
-// many they stand for (WordPiece), both parts together have what there is.
-static int64_t text_bytes_before(const Builder *b, const uint32_t *staged, int64_t at, int64_t cut,
-                                 int64_t end, int64_t bytes)
+// Of the bytes of text of document d, which begins at token `at`, those before token `cut`. Where
+// tokens say only about how many they stand for (WordPiece), the two sides share what there is.
+static int64_t text_bytes_before(const Builder *b, const uint32_t *staged, const StagedDocument *d,
+                                 int64_t at, int64_t cut)
 {
-    const int64_t text_end = LT_MAX(cut, end - (b->end_token >= 0));
+    const int64_t end = at + d->tokens;
+    if (end <= cut) return d->text_bytes;
+    if (at >= cut) return 0;
     const int64_t head = sum_text_bytes(b, staged, at, cut);
-    const int64_t tail = sum_text_bytes(b, staged, cut, text_end);
-    if (head + tail == bytes) return head;
-    return (int64_t)((double)bytes * ((double)head / (double)LT_MAX(head + tail, 1)));
+    const int64_t tail = sum_text_bytes(b, staged, cut, end - (b->end_token >= 0));
+    if (head + tail == d->text_bytes) return head;
+    return (int64_t)((double)d->text_bytes * ((double)head / (double)LT_MAX(head + tail, 1)));
 }
 
 // Few documents: the last val_fraction of the tokens, wherever documents end. The cut is nanoGPT's,
@@ -152,11 +154,7 @@ static Status split_stream(Builder *b, const uint32_t *staged, int64_t tokens, E
             TRY(split_writer_document(b->split[1], err));
             TRY(put_staged(b->split[1], staged, LT_MAX(at, cut), end, err));
         }
-        // A document that is cut is counted token by token.
-        const int64_t head = end <= cut  ? b->staged[i].text_bytes
-                             : at >= cut ? 0
-                                         : text_bytes_before(b, staged, at, cut, end,
-                                                             b->staged[i].text_bytes);
+        const int64_t head = text_bytes_before(b, staged, &b->staged[i], at, cut);
         b->text_bytes[0] += head;
         b->text_bytes[1] += b->staged[i].text_bytes - head;
         at = end;
