@@ -216,10 +216,7 @@ static Status read_lines(Tokenizer *t, const Buf *text, Err *err)
 static Status read_config(const char *vocab_path, uint32_t *steps, Err *err)
 {
     char dir[PATH_CAP], path[PATH_CAP];
-    const size_t n = (size_t)(path_base(vocab_path) - vocab_path);
-    if (n >= PATH_CAP) return err_set(err, ERR_USAGE, "the path is too long");
-    memcpy(dir, vocab_path, n);
-    memcpy(dir + n, n ? "" : ".", n ? 1 : 2);
+    TRY(path_dir(dir, vocab_path, err));
     TRY(path_join(path, dir, "tokenizer_config.json", err));
     *steps = bert_steps(PRETOKEN_UNCASED);
     if (!file_exists(path)) return ERR_NONE;

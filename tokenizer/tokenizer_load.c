@@ -119,11 +119,8 @@ static Status load_any(Tokenizer **out, const char *path, PretokenPattern patter
     if (file_is_dir(path)) return load_dir(out, path, pattern, err);
     if (!is_one_of_two(path)) return load_file(out, path, pattern, err);
     char dir[PATH_CAP], vocab[PATH_CAP], merges[PATH_CAP];
-    const size_t n = (size_t)(path_base(path) - path);
-    if (n >= PATH_CAP) return err_set(err, ERR_USAGE, "the path is too long");
-    memcpy(dir, path, n);
-    memcpy(dir + n, n ? "" : ".", n ? 1 : 2);
     bool found;
+    TRY(path_dir(dir, path, err));
     TRY(find_in(dir, vocab_names, vocab, &found, err));
     if (found) TRY(find_in(dir, merge_names, merges, &found, err));
     if (!found)

@@ -39,17 +39,16 @@ const char *path_base(const char *path)
     return s ? s + 1 : path;
 }
 
-// The folder that holds `path`, for fsync.
-static void parent_of(char out[PATH_CAP], const char *path)
+Status path_dir(char out[PATH_CAP], const char *path, Err *err)
 {
-    snprintf(out, PATH_CAP, "%s", path);
-    char *s = strrchr(out, '/');
-    if (!s)
-        snprintf(out, PATH_CAP, ".");
-    else if (s == out)
-        s[1] = 0;
-    else
-        *s = 0;
+    const size_t n = (size_t)(path_base(path) - path);
+    if (n >= PATH_CAP)
+        return err_set(err, ERR_USAGE, "path of %zu bytes is too long: %.60s...", strlen(path),
+                       path);
+    const size_t keep = n > 1 ? n - 1 : 1; // of "/a" the slash
+    memcpy(out, n ? path : ".", keep);
+    out[keep] = 0;
+    return ERR_NONE;
 }
 
 // Did stat say that nothing of that name is there? Any other failure (a bad disk, no permission)
@@ -268,8 +267,8 @@ Status file_mkdirs(const char *path, Err *err)
         if (mkdir(part, 0777) == 0) {
             // Or a power cut could take the new folder and with it files that are synced in it.
             char parent[PATH_CAP];
-            parent_of(parent, part);
-            const Status synced = file_sync_dir(parent, err);
+            Status synced = path_dir(parent, part, err);
+            if (synced == ERR_NONE) synced = file_sync_dir(parent, err);
             if (synced != ERR_NONE) {
                 rmdir(part); // as if it had not been called
                 return synced;
@@ -288,7 +287,7 @@ Status file_rename(const char *from, const char *to, Err *err)
 {
     if (rename(from, to) != 0) return err_errno(err, errno, "rename %s to %s", from, to);
     char dir[PATH_CAP];
-    parent_of(dir, to);
+    TRY(path_dir(dir, to, err));
     return file_sync_dir(dir, err);
 }
 

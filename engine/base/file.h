@@ -44,6 +44,8 @@ LT_C_BEGIN
 // dir + "/" + name. ERR_USAGE when the result is too long.
 LT_MUST_CHECK Status path_join(char out[PATH_CAP], const char *dir, const char *name, Err *err);
 const char *path_base(const char *path); // behind the last '/'
+// In front of it: the folder that holds `path`; "." when it names none.
+LT_MUST_CHECK Status path_dir(char out[PATH_CAP], const char *path, Err *err);
 
 // When the system cannot say, the answer is yes: nothing is made anew over what may be there, and
 // whoever opens it next gets the reason.

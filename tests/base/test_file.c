@@ -76,6 +76,19 @@ static void paths_join_with_one_slash(void **state)
     assert_string_equal(path_base("a/"), "");
 }
 
+static void a_path_has_a_folder(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *want;
+    } cases[] = {{"a/b/c", "a/b"}, {"a/", "a"}, {"/a", "/"}, {"/", "/"}, {"a", "."}, {"", "."}};
+    char out[PATH_CAP];
+    for (size_t i = 0; i < LT_COUNT(cases); i++) {
+        OK(path_dir(out, cases[i].path, NULL));
+        assert_string_equal(out, cases[i].want);
+    }
+}
+
 static void path_too_long_is_an_error_not_a_cut(void **state)
 {
     (void)state;
@@ -89,6 +102,9 @@ static void path_too_long_is_an_error_not_a_cut(void **state)
     assert_int_equal(w.fd, -1);
     file_abandon(&w);
     assert_int_equal(file_mkdirs(long_name, &err), ERR_USAGE);
+    long_name[PATH_CAP] = '/';
+    assert_int_equal(path_dir(out, long_name, &err), ERR_USAGE);
+    long_name[PATH_CAP] = 'x';
     // The longest one that fits, with room for the separator and the NUL: joined whole.
     long_name[PATH_CAP - 3] = 0;
     OK(path_join(out, "a", long_name, NULL));
@@ -406,6 +422,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_join_with_one_slash),
+        cmocka_unit_test(a_path_has_a_folder),
         cmocka_unit_test(path_too_long_is_an_error_not_a_cut),
         cmocka_unit_test(replace_is_all_or_nothing),
         cmocka_unit_test(writer_counts_and_checksums_any_split),
