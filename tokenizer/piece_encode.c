@@ -58,15 +58,6 @@ LT_INLINE CacheEntry *cache_entry(const PieceEncoder *e, uint64_t hash)
     return &e->cache[(hash >> 40) & e->cache_mask];
 }
 
-// The token that the whole piece is, or -1.
-LT_INLINE int32_t whole_token(const Tokenizer *t, const PieceKey *key, int64_t n, uint64_t hash)
-{
-    for (uint64_t i = hash & t->piece_slots_mask; t->piece[i].bytes;
-         i = (i + 1) & t->piece_slots_mask)
-        if (t->piece[i].bytes == n && piece_key_equal(&t->piece[i].key, key)) return t->piece[i].id;
-    return -1;
-}
-
 static Status encode_short(PieceEncoder *e, const uint8_t *piece, int64_t n, const PieceKey *key,
                            uint64_t hash, Err *err)
 {
@@ -80,7 +71,7 @@ static Status encode_short(PieceEncoder *e, const uint8_t *piece, int64_t n, con
         return ERR_NONE;
     }
     const int64_t first = out->n;
-    const int32_t whole = e->whole ? whole_token(e->t, key, n, hash) : -1;
+    const int32_t whole = e->whole ? piece_find(e->t, key, n, hash) : -1;
     if (whole >= 0)
         out->id[out->n++] = whole;
     else

@@ -153,6 +153,15 @@ LT_INLINE const MergeSlot *merge_find(const Tokenizer *t, int32_t left, int32_t 
     }
 }
 
+// The plain token of n <= PIECE_MAX bytes, or -1; there is a table of them (Tokenizer.piece).
+LT_INLINE int32_t piece_find(const Tokenizer *t, const PieceKey *key, int64_t n, uint64_t hash)
+{
+    for (uint64_t i = hash & t->piece_slots_mask; t->piece[i].bytes;
+         i = (i + 1) & t->piece_slots_mask)
+        if (t->piece[i].bytes == n && piece_key_equal(&t->piece[i].key, key)) return t->piece[i].id;
+    return -1;
+}
+
 // vocab.c
 LT_MUST_CHECK Status tokenizer_new(Tokenizer **out, TokenizerKind kind, PretokenPattern pattern,
                                    Err *err);

@@ -31,12 +31,7 @@ static int32_t find(const Tokenizer *t, const uint8_t *p, int64_t n)
 {
     if (n > PIECE_MAX) return vocab_find(t, p, (size_t)n);
     const PieceKey key = piece_key(p, n, PIECE_MAX);
-    const uint64_t hash = piece_key_hash(&key, n);
-    for (uint64_t i = hash & t->piece_slots_mask; t->piece[i].bytes;
-         i = (i + 1) & t->piece_slots_mask)
-        if (t->piece[i].bytes == n && piece_key_equal(&t->piece[i].key, &key))
-            return t->piece[i].id;
-    return -1;
+    return piece_find(t, &key, n, piece_key_hash(&key, n));
 }
 
 // Appends the tokens of a word; false when it cannot be covered. The word is overwritten: the "##"
