@@ -88,20 +88,17 @@ static Status load_dir(Tokenizer **out, const char *dir, PretokenPattern pattern
     }
     TRY(find_in(dir, vocab_names, vocab, &found, err));
     if (found) TRY(find_in(dir, merge_names, merges, &found, err));
-    if (!found) {
-        TRY(path_join(vocab, dir, "vocab.txt", err));
-        if (file_exists(vocab)) {
-            TRY_CTX(load_file(out, vocab, pattern, err), err, "reading %s", vocab);
-            return ERR_NONE;
-        }
-        const Status s = err_set(err, ERR_USAGE,
-                                 "no tokenizer in this folder: neither tokenizer.json nor "
-                                 "vocab.json with merges.txt (encoder.json with vocab.bpe) nor "
-                                 "vocab.txt");
-        err_hint(err, "make one with `lathe tokenizer train`");
-        return s;
+    if (found) return load_two(out, vocab, merges, pattern, err);
+    TRY(path_join(vocab, dir, "vocab.txt", err));
+    if (file_exists(vocab)) {
+        TRY_CTX(load_file(out, vocab, pattern, err), err, "reading %s", vocab);
+        return ERR_NONE;
     }
-    return load_two(out, vocab, merges, pattern, err);
+    const Status s = err_set(err, ERR_USAGE,
+                             "no tokenizer in this folder: neither tokenizer.json nor vocab.json "
+                             "with merges.txt (encoder.json with vocab.bpe) nor vocab.txt");
+    err_hint(err, "make one with `lathe tokenizer train`");
+    return s;
 }
 
 // A path to one file of the two-file form stands for both.
