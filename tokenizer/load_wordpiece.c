@@ -25,7 +25,7 @@ bool hf_is_wordpiece(const json_t *model)
     return json_object_get(model, "max_input_chars_per_word") != NULL; // old files have no type
 }
 
-// accents and lower may be absent: then strip follows lower.
+// strip may be absent or null: then it follows lower.
 static uint32_t steps_of(bool clean, bool cjk, const json_t *strip, bool lower)
 {
     const bool no_accents = json_is_boolean(strip) ? json_is_true(strip) : lower;
@@ -119,11 +119,12 @@ static Status read_entries(Tokenizer *t, const json_t *vocab, Err *err)
     return ERR_NONE;
 }
 
-static Status check_max_chars(const json_t *model, int32_t *out, Err *err)
+static Status read_max_chars(const json_t *model, int32_t *out, Err *err)
 {
     const json_t *v = json_object_get(model, "max_input_chars_per_word");
-    const json_int_t n = v ? json_integer_value(v) : 100;
-    if ((v && !json_is_integer(v)) || n < 1 || n > BERT_WORD_MAX)
+    if (!v) return ERR_NONE;
+    const json_int_t n = json_integer_value(v);
+    if (!json_is_integer(v) || n < 1 || n > BERT_WORD_MAX)
         return err_set(err, ERR_UNSUPPORTED, "max_input_chars_per_word is not between 1 and %d",
                        BERT_WORD_MAX);
     *out = (int32_t)n;
@@ -145,7 +146,7 @@ static Status fill(Tokenizer *t, const json_t *root, Err *err)
     const json_t *normal = json_object_get(root, "normalizer");
     TRY(read_normalizer(normal, &t->word.steps, err));
     t->pattern = bert_pattern(t->word.steps);
-    TRY(check_max_chars(model, &t->word.max_chars, err));
+    TRY(read_max_chars(model, &t->word.max_chars, err));
     vocab_expect(t, (int64_t)(json_object_size(vocab) + json_array_size(added)));
     TRY(hf_read_added(t, added, vocab, !hf_off(normal), err));
     TRY(read_entries(t, vocab, err));
@@ -182,19 +183,19 @@ Status hf_read_wordpiece(Tokenizer **t, const json_t *root, Err *err)
 
 static Status add_line(Tokenizer *t, const char *line, size_t n, Err *err)
 {
-    static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     const uint8_t *p = (const uint8_t *)line, *const end = p + n;
     for (int len; p < end; p += len)
         if (*p == 0 || utf8_decode(p, end, &len) >= UTF8_INVALID)
             return err_set(err, ERR_FORMAT, *p ? "it is not UTF-8" : "it holds a zero byte");
     if (n == 0) return err_set(err, ERR_FORMAT, "it is empty");
     uint32_t flags = TOKEN_PLAIN;
-    for (size_t i = 0; i < LT_COUNT(specials); i++)
-        if (strlen(specials[i]) == n && memcmp(specials[i], line, n) == 0) {
-            if (tokenizer_special(t, specials[i]) >= 0)
-                return err_set(err, ERR_FORMAT, "%s is there twice", specials[i]);
-            flags = TOKEN_SPECIAL;
-        }
+    for (int i = 0; i < WORDPIECE_SPECIALS; i++) {
+        const char *special = wordpiece_specials[i];
+        if (strlen(special) != n || memcmp(special, line, n) != 0) continue;
+        if (tokenizer_special(t, special) >= 0)
+            return err_set(err, ERR_FORMAT, "%s is there twice", special);
+        flags = TOKEN_SPECIAL;
+    }
     return vocab_add(t, t->n, line, n, flags, err);
 }
 
@@ -241,8 +242,6 @@ static Status fill_from_lines(Tokenizer *t, const char *path, const Buf *text, E
     else
         t->word.steps = bert_steps(t->pattern);
     t->pattern = bert_pattern(t->word.steps);
-    t->word.max_chars = 100;
-    t->word.clean_up = true;
     TRY(read_lines(t, text, err));
     wordpiece_name_tokens(t);
     TRY(check_unknown(t, err));

@@ -71,7 +71,7 @@ typedef struct PieceSlot {
     int32_t id;
 } PieceSlot;
 
-typedef struct WordRules { // WordPiece
+typedef struct WordRules { // WordPiece; tokenizer_new: as BERT has them, all steps off
     uint32_t steps;        // of bert_normalize
     int32_t max_chars;     // a longer word is unknown
     int32_t longest;       // bytes in the longest plain token
@@ -203,7 +203,10 @@ LT_INLINE bool wordpiece_goes_on(const Tokenizer *t, int32_t id)
 {
     return t->token[id].bytes >= 2 && memcmp(token_bytes(t, id), "##", 2) == 0;
 }
-// By the names that BERT gives them: [UNK], [CLS], [SEP].
+// BERT's special tokens, in the order in which a new vocabulary has them.
+enum { WORDPIECE_SPECIALS = 5 };
+extern const char *const wordpiece_specials[WORDPIECE_SPECIALS];
+// Finds [UNK], [CLS] and [SEP] among the tokens.
 void wordpiece_name_tokens(Tokenizer *t);
 
 // piece_encode.c, char_level.c: append the ids of plain text that is cut off from its surroundings.

@@ -17,7 +17,8 @@ Status tokenizer_new(Tokenizer **out, TokenizerKind kind, PretokenPattern patter
     t->pattern = pattern;
     t->end_token = -1;
     t->id_limit = TOKEN_MAX_ID;
-    t->word = (WordRules){.unknown = -1, .before = -1, .after = -1};
+    t->word =
+        (WordRules){.max_chars = 100, .unknown = -1, .before = -1, .after = -1, .clean_up = true};
     *out = t;
     return ERR_NONE;
 }

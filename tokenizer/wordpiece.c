@@ -19,6 +19,9 @@
 
 enum { HASHES = 2 };
 
+const char *const wordpiece_specials[WORDPIECE_SPECIALS] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]",
+                                                            "[MASK]"};
+
 void wordpiece_name_tokens(Tokenizer *t)
 {
     t->word.unknown = tokenizer_special(t, "[UNK]");

@@ -9,7 +9,7 @@
 // ids: [PAD] [UNK] [CLS] [SEP] [MASK]; the characters, in the order of their bytes, first those
 // that begin a word; the merged tokens in the order in which they were found. Of characters ("x"
 // and "##x" count as two) the most frequent are taken, ALPHABET at most; a word with another
-// character would be [UNK] and is left out, and so is a word of more than MAX_CHARS.
+// character would be [UNK] and is left out, and so is a word that is too long to be encoded.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/mem.h"
@@ -19,9 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALPHABET = 2000, MAX_CHARS = 100 };
-
-static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+enum { ALPHABET = 2000 };
 
 size_t wordpiece_symbol(const char *word, int64_t at, int64_t bytes, char *name, int64_t *len)
 {
@@ -36,7 +34,8 @@ size_t wordpiece_symbol(const char *word, int64_t at, int64_t bytes, char *name,
 }
 
 // The words that the pieces of a text become.
-static Status normalize_words(const WordCount *pieces, uint32_t steps, WordCount *words, Err *err)
+static Status normalize_words(const WordCount *pieces, const WordRules *rules, WordCount *words,
+                              Err *err)
 {
     Buf text = {0};
     Status s = ERR_NONE;
@@ -44,11 +43,11 @@ static Status normalize_words(const WordCount *pieces, uint32_t steps, WordCount
         const Word *piece = &pieces->word[k];
         const uint8_t *bytes = (const uint8_t *)pieces->text.data + piece->at;
         buf_clear(&text);
-        s = bert_normalize(steps, bytes, (size_t)piece->bytes, &text, err);
+        s = bert_normalize(rules->steps, bytes, (size_t)piece->bytes, &text, err);
         const char *at = text.data, *const end = at + text.len;
         int64_t n, chars;
         for (const char *w; s == ERR_NONE && (w = bert_word(&at, end, &n, &chars));)
-            if (chars <= MAX_CHARS) s = word_count_add(words, w, n, piece->count, err);
+            if (chars <= rules->max_chars) s = word_count_add(words, w, n, piece->count, err);
     }
     buf_free(&text);
     return s;
@@ -130,8 +129,10 @@ static Status learn(Tokenizer *vocab, int64_t vocab_size, WordCount *words, cons
 {
     WordCount symbols = {0};
     if (words->n == 0) return err_set(err, ERR_FORMAT, "the text has no words");
-    for (int64_t id = 0; id < (int64_t)LT_COUNT(specials); id++)
-        TRY(vocab_add(vocab, id, specials[id], strlen(specials[id]), TOKEN_SPECIAL, err));
+    for (int id = 0; id < WORDPIECE_SPECIALS; id++) {
+        const char *special = wordpiece_specials[id];
+        TRY(vocab_add(vocab, id, special, strlen(special), TOKEN_SPECIAL, err));
+    }
     Status s = count_symbols(words, &symbols, err);
     if (s == ERR_NONE) s = add_alphabet(vocab, vocab_size, &symbols, err);
     word_count_free(&symbols);
@@ -144,7 +145,7 @@ static Status learn(Tokenizer *vocab, int64_t vocab_size, WordCount *words, cons
 
 Status wordpiece_check_size(int64_t vocab_size, Err *err)
 {
-    const int64_t least = (int64_t)LT_COUNT(specials) + 1;
+    const int64_t least = WORDPIECE_SPECIALS + 1;
     if (vocab_size >= least && vocab_size <= TOKEN_MAX_ID) return ERR_NONE;
     const Status wrong =
         err_set(err, ERR_USAGE, "vocab_size %" PRId64 " is not between %" PRId64 " and %d",
@@ -162,9 +163,7 @@ Status wordpiece_train(Tokenizer **out, PretokenPattern pattern, int64_t vocab_s
     Status s = tokenizer_new(&vocab, KIND_WORDPIECE, pattern, err);
     if (s == ERR_NONE) {
         vocab->word.steps = bert_steps(pattern);
-        vocab->word.max_chars = MAX_CHARS;
-        vocab->word.clean_up = true;
-        s = normalize_words(words, vocab->word.steps, &normal, err);
+        s = normalize_words(words, &vocab->word, &normal, err);
         word_count_free(words);
     }
     if (s == ERR_NONE) s = learn(vocab, vocab_size, &normal, on, err);
