@@ -39,7 +39,7 @@ void *arena_alloc(Arena *a, size_t bytes)
 {
     ASSERT(!a->sealed, "arena %s: allocation of %zu bytes after it was sealed", a->name, bytes);
     ASSERT(bytes <= SIZE_MAX / 4, "arena %s: %zu bytes", a->name, bytes);
-    const size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    const size_t rounded = LT_ROUND_UP(bytes, ARENA_ALIGN);
     ASSERT(rounded <= a->size - a->used, "arena %s: %zu bytes asked, %zu of %zu used", a->name,
            bytes, a->used, a->size);
     char *p = (a->base ? a->base : counting_base) + a->used;

@@ -19,3 +19,4 @@
 #define LT_COUNT(array)       (sizeof(array) / sizeof((array)[0]))
 #define LT_MIN(a, b)          ((a) < (b) ? (a) : (b))
 #define LT_MAX(a, b)          ((a) > (b) ? (a) : (b))
+#define LT_ROUND_UP(n, unit)  (((n) + (unit) - 1) / (unit) * (unit)) // to a multiple of unit

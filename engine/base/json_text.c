@@ -29,7 +29,7 @@ static void *take(size_t bytes)
     Reserve *r = &reserve;
     void *p = mem_alloc(bytes);
     if (p || !r->begin) return p;
-    const size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    const size_t rounded = LT_ROUND_UP(bytes, ALIGN);
     r->touched = true;
     if (bytes > r->size || rounded > r->size - r->used) return NULL;
     p = r->begin + r->used;

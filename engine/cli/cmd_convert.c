@@ -21,7 +21,7 @@ static Status vocab_rows(int64_t pad, const char *dir, int64_t *rows, Err *err)
     if (pad == 0) return ERR_NONE;
     TRY(hf_config_read(&c, dir, err));
     if (pad > 1) {
-        *rows = (c.vocab_size + pad - 1) / pad * pad;
+        *rows = LT_ROUND_UP(c.vocab_size, pad);
         return ERR_NONE;
     }
     Tokenizer *t = NULL;

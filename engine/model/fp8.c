@@ -21,7 +21,7 @@ DType fp8_dtype(Fp8Kind kind)
 
 int64_t fp8_ld(int64_t n)
 {
-    return (n + FP8_SIDE - 1) / FP8_SIDE * FP8_SIDE;
+    return LT_ROUND_UP(n, FP8_SIDE);
 }
 
 const char *fp8_linear_name(LinearId linear)

@@ -83,7 +83,7 @@ int64_t model_config_head_size(const ModelConfig *c)
 
 int64_t model_config_vocab_padded(const ModelConfig *c)
 {
-    return (c->vocab_size + VOCAB_MULTIPLE - 1) / VOCAB_MULTIPLE * VOCAB_MULTIPLE;
+    return LT_ROUND_UP(c->vocab_size, VOCAB_MULTIPLE);
 }
 
 int64_t model_config_window(const ModelConfig *c, int64_t l)

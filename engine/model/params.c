@@ -47,7 +47,7 @@ static void add(Builder *b, int64_t *place, const char *name, bool present, int 
     *place = s->total - s->block[b->block].offset;
     s->n_params += p->count;
     const int64_t held = rank == 2 ? rows_padded * cols : rows;
-    s->total += (held + PARAM_ALIGN - 1) / PARAM_ALIGN * PARAM_ALIGN;
+    s->total += LT_ROUND_UP(held, PARAM_ALIGN);
 }
 
 static void add_layer(Builder *b)

@@ -34,7 +34,7 @@ typedef struct BwdBuf {
 
 static size_t carve(BwdBuf *f, const AttentionBwdArgs *a, char *base)
 {
-    const int64_t Dp = att_up(a->D, VL), Tp = att_up(a->T, ATT_M);
+    const int64_t Dp = LT_ROUND_UP(a->D, VL), Tp = LT_ROUND_UP(a->T, ATT_M);
     AttCarve c = {base, 0};
     f->k = att_take(&c, Tp * Dp);
     f->v = att_take(&c, Tp * Dp);
@@ -80,7 +80,7 @@ static void gradients(const BwdBuf *f, const AttBlock *blk, int v, int64_t j, fl
 static void key_block(const BwdBuf *f, const AttBlock *blk, int64_t k0, int64_t k1, int64_t D,
                       const VecDrop *drop, uint32_t row)
 {
-    const int64_t Dp = att_up(D, VL), groups = (k1 - k0) / ATT_M;
+    const int64_t Dp = LT_ROUND_UP(D, VL), groups = (k1 - k0) / ATT_M;
     const float *k = f->k + k0 * Dp, *v = f->v + k0 * Dp;
     float *dk = f->dk + k0 * Dp, *dv = f->dv + k0 * Dp;
     int64_t q0[ATT_K / ATT_M], n[ATT_K / ATT_M]; // queries that a group needs
@@ -117,7 +117,7 @@ static void key_block(const BwdBuf *f, const AttBlock *blk, int64_t k0, int64_t 
 static void query_block(const AttentionBwdArgs *a, const BwdBuf *f, int64_t b, int64_t h,
                         int64_t q0, const VecDrop *drop)
 {
-    const int64_t D = a->D, Dp = att_up(D, VL), n = LT_MIN(a->T - q0, ATT_Q);
+    const int64_t D = a->D, Dp = LT_ROUND_UP(D, VL), n = LT_MIN(a->T - q0, ATT_Q);
     const int64_t at = b * a->out_batch + q0 * a->out_row + h * D;
     const int64_t qs = b * a->qkv_batch + q0 * a->qkv_row + h * D;
     AttBlock blk;
@@ -136,14 +136,14 @@ static void query_block(const AttentionBwdArgs *a, const BwdBuf *f, int64_t b, i
         f->lse[i] = i < n ? a->lse[(b * a->H + h) * a->T + q0 + i] * VM_LOG2E : 0;
     }
     for (int64_t k0 = blk.whole.lo / ATT_K * ATT_K; k0 < blk.whole.hi; k0 += ATT_K)
-        key_block(f, &blk, k0, LT_MIN(k0 + ATT_K, att_up(a->T, ATT_M)), D, drop, (uint32_t)q0);
+        key_block(f, &blk, k0, LT_MIN(k0 + ATT_K, LT_ROUND_UP(a->T, ATT_M)), D, drop, (uint32_t)q0);
     for (int64_t i = 0; i < n; i++)
         att_unpack(a->dq, a->dtype, qs + i * a->qkv_row, f->dq + i * Dp, D, vec_set(a->scale));
 }
 
 static void head(const AttentionBwdArgs *a, const BwdBuf *f, int64_t b, int64_t h)
 {
-    const int64_t D = a->D, Dp = att_up(D, VL), Tp = att_up(a->T, ATT_M);
+    const int64_t D = a->D, Dp = LT_ROUND_UP(D, VL), Tp = LT_ROUND_UP(a->T, ATT_M);
     const int64_t at = b * a->qkv_batch + h * D;
     att_pack(f->k, Tp, a->k, a->dtype, at, a->qkv_row, a->T, D, 1);
     att_pack(f->v, Tp, a->v, a->dtype, at, a->qkv_row, a->T, D, 1);

@@ -39,7 +39,7 @@ typedef struct FwdBuf {
 
 static size_t carve(FwdBuf *f, const AttentionFwdArgs *a, char *base)
 {
-    const int64_t Dp = att_up(a->D, VL), Tkp = att_up(a->Tk, ATT_M);
+    const int64_t Dp = LT_ROUND_UP(a->D, VL), Tkp = LT_ROUND_UP(a->Tk, ATT_M);
     AttCarve c = {base, 0};
     if (a->Tq < FEW) {
         f->s = att_take(&c, a->Tk);
@@ -62,7 +62,7 @@ static size_t carve(FwdBuf *f, const AttentionFwdArgs *a, char *base)
 // S^T of keys k0 .. k1-1, where a query may see them.
 static void scores(const FwdBuf *f, const AttBlock *blk, int64_t k0, int64_t k1, int64_t D)
 {
-    const int64_t Dp = att_up(D, VL);
+    const int64_t Dp = LT_ROUND_UP(D, VL);
     for (int64_t j = k0; j < k1; j += ATT_M) {
         const AttLanes l = att_lanes(blk, j);
         att_rows(l.count, ATT_SET, D, f->k + j * Dp, Dp, 1, f->qt + l.first * VL, ATT_Q,
@@ -75,7 +75,8 @@ static void softmax(const FwdBuf *f, const AttBlock *blk, int v, int64_t k0, int
                     const VecDrop *drop, uint32_t row)
 {
     const AttRange any = blk->any[v], all = blk->all[v];
-    const int64_t j0 = LT_MAX(k0, any.lo / ATT_M * ATT_M), j1 = LT_MIN(k1, att_up(any.hi, ATT_M));
+    const int64_t j0 = LT_MAX(k0, any.lo / ATT_M * ATT_M);
+    const int64_t j1 = LT_MIN(k1, LT_ROUND_UP(any.hi, ATT_M));
     float *s = f->s + (j0 - k0) * ATT_Q + v * VL;
     const VecF old = vec_load(f->top + v * VL);
     VecF top = old, sum = vec_set(0);
@@ -107,7 +108,7 @@ static void softmax(const FwdBuf *f, const AttBlock *blk, int v, int64_t k0, int
 // out = keep out + P V
 static void values(const FwdBuf *f, const AttBlock *blk, int64_t k0, int64_t k1, int64_t D)
 {
-    const int64_t Dp = att_up(D, VL);
+    const int64_t Dp = LT_ROUND_UP(D, VL);
     for (int g = 0; g < ATT_Q / ATT_M; g++) {
         const int64_t j0 = LT_MAX(k0, blk->row[g].lo), j1 = LT_MIN(k1, blk->row[g].hi);
         if (j0 >= j1) continue;
@@ -119,7 +120,7 @@ static void values(const FwdBuf *f, const AttBlock *blk, int64_t k0, int64_t k1,
 static void query_block(const AttentionFwdArgs *a, const FwdBuf *f, int64_t b, int64_t h,
                         int64_t q0, const VecDrop *drop)
 {
-    const int64_t Dp = att_up(a->D, VL), n = LT_MIN(a->Tq - q0, ATT_Q);
+    const int64_t Dp = LT_ROUND_UP(a->D, VL), n = LT_MIN(a->Tq - q0, ATT_Q);
     const int64_t at = b * a->q_batch + q0 * a->q_row + h * a->D;
     AttBlock blk;
     att_block(&blk, &a->mask, b, q0, a->q_pos0, a->Tq, a->Tk);
@@ -131,7 +132,7 @@ static void query_block(const AttentionFwdArgs *a, const FwdBuf *f, int64_t b, i
         f->sum[l] = 0;
     }
     for (int64_t k0 = blk.whole.lo / ATT_K * ATT_K; k0 < blk.whole.hi; k0 += ATT_K) {
-        const int64_t k1 = LT_MIN(k0 + ATT_K, att_up(a->Tk, ATT_M));
+        const int64_t k1 = LT_MIN(k0 + ATT_K, LT_ROUND_UP(a->Tk, ATT_M));
         scores(f, &blk, k0, k1, a->D);
         for (int v = 0; v < ATT_V; v++)
             if (blk.any[v].lo < k1 && blk.any[v].hi > k0)
@@ -150,7 +151,7 @@ static void query_block(const AttentionFwdArgs *a, const FwdBuf *f, int64_t b, i
 
 static void head(const AttentionFwdArgs *a, const FwdBuf *f, int64_t b, int64_t h)
 {
-    const int64_t Dp = att_up(a->D, VL), Tkp = att_up(a->Tk, ATT_M);
+    const int64_t Dp = LT_ROUND_UP(a->D, VL), Tkp = LT_ROUND_UP(a->Tk, ATT_M);
     const int64_t at = b * a->kv_batch + h * a->D;
     att_pack(f->k, Tkp, a->k, a->dtype, at, a->kv_row, a->Tk, a->D, 1);
     att_pack(f->v, Tkp, a->v, a->dtype, at, a->kv_row, a->Tk, a->D, 1);

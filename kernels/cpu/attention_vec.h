@@ -26,8 +26,6 @@ enum {
     ATT_AHEAD = 12,     // rows fetched ahead while packing
 };
 
-LT_INLINE int64_t att_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
 // ---- the tile: ATT_M x nv vectors of C from A[i*ai + k*ak] and rows of B ------------------------
 
 typedef enum AttMode { ATT_SET, ATT_ADD, ATT_KEEP } AttMode; // C = S, C += S, C = keep[row] C + S
@@ -80,11 +78,11 @@ LT_INLINE void att_rows(int64_t vectors, AttMode mode, int64_t K, const float *A
 // ---- packing ------------------------------------------------------------------------------------
 
 // n rows of D elements of type t, from element `at` of src on (row stride ld), as f32 rows of
-// Dp = att_up(D, VL), times scale; zero padding in the columns and in rows n .. np-1.
+// Dp = LT_ROUND_UP(D, VL), times scale; zero padding in the columns and in rows n .. np-1.
 LT_INLINE void att_pack(float *dst, int64_t np, const void *src, DType t, int64_t at, int64_t ld,
                         int64_t n, int64_t D, float scale)
 {
-    const int64_t Dp = att_up(D, VL), es = t == DTYPE_F32 ? 4 : 2;
+    const int64_t Dp = LT_ROUND_UP(D, VL), es = t == DTYPE_F32 ? 4 : 2;
     for (int64_t r = 0; r < n; r++) {
         // Rows lie pages apart, where the hardware does not look ahead.
         const char *ahead = (const char *)src + (at + LT_MIN(r + ATT_AHEAD, n - 1) * ld) * es;
@@ -224,6 +222,6 @@ typedef struct AttCarve {
 LT_INLINE void *att_take(AttCarve *c, int64_t words) // 4 bytes each
 {
     void *p = c->base ? c->base + c->used : NULL;
-    c->used += (size_t)att_up(words, 16) * 4;
+    c->used += (size_t)LT_ROUND_UP(words, 16) * 4;
     return p;
 }

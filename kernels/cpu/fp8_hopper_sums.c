@@ -32,11 +32,6 @@ enum {
     F32_MANTISSA = 23, // bits of one
 };
 
-static int64_t up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
 // The largest |addend| decides the weight of the last bit that is kept.
 static float last_bit(float largest)
 {
@@ -89,7 +84,7 @@ typedef struct Room { // pieces of scratch, in f32
 
 static Room room_of(const MatmulFp8Args *a, void *scratch)
 {
-    Room r = {.Kp = up(a->K, AT_ONCE), .Np = up(a->N, LANES)};
+    Room r = {.Kp = LT_ROUND_UP(a->K, AT_ONCE), .Np = LT_ROUND_UP(a->N, LANES)};
     r.a = scratch;
     r.b = r.a + a->M * r.Kp;
     r.sum = r.b + r.Np * r.Kp;
@@ -106,7 +101,7 @@ static bool supports(const MatmulFp8Args *a, const OpCtx *cx, const char **why)
 static size_t scratch(const MatmulFp8Args *a, const OpCtx *cx)
 {
     (void)cx;
-    const int64_t Kp = up(a->K, AT_ONCE), Np = up(a->N, LANES);
+    const int64_t Kp = LT_ROUND_UP(a->K, AT_ONCE), Np = LT_ROUND_UP(a->N, LANES);
     return (size_t)(a->M * Kp + Np * Kp + a->M * Np) * sizeof(float);
 }
 

@@ -31,16 +31,12 @@ static int64_t div_up(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
-static int64_t round_up(int64_t a, int64_t b)
-{
-    return div_up(a, b) * b;
-}
 
 // n in equal blocks of at most `most`, each a multiple of w.
 static int64_t even_block(int64_t n, int64_t most, int64_t w)
 {
     most = LT_MAX(most, w);
-    return round_up(div_up(n, div_up(n, most)), w);
+    return LT_ROUND_UP(div_up(n, div_up(n, most)), w);
 }
 
 static GemmPlan gemm_plan(const GemmKernel *k, const MatmulArgs *a, int threads)
@@ -56,23 +52,23 @@ static GemmPlan gemm_plan(const GemmKernel *k, const MatmulArgs *a, int threads)
     p.nk = LT_MAX(div_up(a->K, p.kc), 1);
 
     // One block, if it is not much larger than wished; else equal blocks.
-    p.sb = p.sn <= k->shared_block * 3 / 2 ? round_up(p.sn, p.sw)
+    p.sb = p.sn <= k->shared_block * 3 / 2 ? LT_ROUND_UP(p.sn, p.sw)
                                            : even_block(p.sn, k->shared_block, p.sw);
     const int64_t fair = div_up(p.pn, (int64_t)k->tasks * p.threads);
-    p.pb = round_up(LT_MIN(fair, k->priv_block), p.pw);
+    p.pb = LT_ROUND_UP(LT_MIN(fair, k->priv_block), p.pw);
     p.tasks = div_up(p.sn, p.sb) * div_up(p.pn, p.pb);
     p.priv_bytes = (size_t)(p.pb * p.kc * k->elem_bytes);
-    p.part_bytes = (size_t)round_up((int64_t)k->part_bytes(a, &p), GEMM_ALIGN);
+    p.part_bytes = (size_t)LT_ROUND_UP((int64_t)k->part_bytes(a, &p), GEMM_ALIGN);
 
-    const int64_t chunk = round_up(p.sn, p.sw) * round_up(p.kc, k->k_step) * k->elem_bytes;
+    const int64_t chunk = LT_ROUND_UP(p.sn, p.sw) * LT_ROUND_UP(p.kc, k->k_step) * k->elem_bytes;
     const int64_t fit = LT_MAX((int64_t)(GEMM_SLAB_BYTES / (double)chunk), 1);
     const bool keep = (double)p.part_bytes * (double)p.tasks <= GEMM_PARTS_BYTES;
     p.slab = keep ? even_block(p.nk, fit, 1) : p.nk;
     p.shared_bytes = (size_t)(p.slab * chunk);
     p.part_rooms = p.slab < p.nk ? p.tasks : p.threads;
-    p.priv_bytes = (size_t)round_up((int64_t)p.priv_bytes, GEMM_ALIGN);
-    p.shared_bytes = (size_t)round_up((int64_t)p.shared_bytes, GEMM_ALIGN);
-    p.state_bytes = (size_t)round_up((int64_t)k->state_bytes, GEMM_ALIGN);
+    p.priv_bytes = (size_t)LT_ROUND_UP((int64_t)p.priv_bytes, GEMM_ALIGN);
+    p.shared_bytes = (size_t)LT_ROUND_UP((int64_t)p.shared_bytes, GEMM_ALIGN);
+    p.state_bytes = (size_t)LT_ROUND_UP((int64_t)k->state_bytes, GEMM_ALIGN);
     return p;
 }
 
@@ -100,7 +96,7 @@ typedef struct GemmJob {
 // Panel i0 of chunk c in the shared scratch: chunks one after the other.
 static char *shared_panel(const GemmJob *j, int64_t i0, int64_t c, int64_t kp)
 {
-    const int64_t width = round_up(j->p.sn, j->p.sw);
+    const int64_t width = LT_ROUND_UP(j->p.sn, j->p.sw);
     return j->shared + ((c - j->chunk0) * j->p.kc * width + i0 * kp) * j->k->elem_bytes;
 }
 
@@ -109,13 +105,13 @@ static void pack_shared(const GemmJob *j, int64_t t)
     const GemmPlan *p = &j->p;
     const int64_t panels = div_up(p->sn, p->sw);
     const int64_t c = j->chunk0 + t / panels, k0 = c * p->kc, i0 = t % panels * p->sw;
-    const int64_t k = LT_MIN(p->kc, j->a->K - k0), kp = round_up(k, j->k->k_step);
+    const int64_t k = LT_MIN(p->kc, j->a->K - k0), kp = LT_ROUND_UP(k, j->k->k_step);
     j->k->pack(shared_panel(j, i0, c, kp), &j->shared_op, i0, LT_MIN(p->sw, p->sn - i0), k0, k);
 }
 
 static void pack_private(const GemmJob *j, char *dst, int64_t i0, int64_t i1, int64_t k0, int64_t k)
 {
-    const int64_t w = j->p.pw, panel = w * round_up(k, j->k->k_step) * j->k->elem_bytes;
+    const int64_t w = j->p.pw, panel = w * LT_ROUND_UP(k, j->k->k_step) * j->k->elem_bytes;
     for (int64_t i = i0; i < i1; i += w, dst += panel)
         j->k->pack(dst, &j->priv_op, i, LT_MIN(w, i1 - i), k0, k);
 }
@@ -150,7 +146,7 @@ static void run_task(const GemmJob *j, GemmThread *th, int64_t t, int64_t guess)
     th->part = (float *)(void *)(j->parts + (size_t)room * p->part_bytes);
     for (int64_t c = j->chunk0; c < j->chunk1; c++) {
         const int64_t k0 = c * p->kc, k = LT_MIN(p->kc, j->a->K - k0);
-        const int64_t kp = round_up(k, j->k->k_step);
+        const int64_t kp = LT_ROUND_UP(k, j->k->k_step);
         if (k > 0) pack_private(j, th->priv, p0, p1, k0, k);
         const char *shared = shared_panel(j, s0, c, kp);
         const GemmBlock b = {.args = j->a,

@@ -20,15 +20,10 @@
 
 enum { ALIGN = 64 };
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 // Of a C in scratch; its rows are as long as aux's.
 static size_t c_bytes(const MatmulFp8Args *a)
 {
-    return a->C ? 0 : round_up((size_t)(a->M * a->ldc) * dtype_bytes(a->c_dtype));
+    return a->C ? 0 : LT_ROUND_UP((size_t)(a->M * a->ldc) * dtype_bytes(a->c_dtype), ALIGN);
 }
 
 static MatmulArgs plain(const MatmulFp8Args *a, void *C)

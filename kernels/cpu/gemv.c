@@ -24,7 +24,7 @@ static const double ALONE_WEIGHTS = 1 << 16; // below this one thread is as fast
 
 static int64_t padded(int64_t k)
 {
-    return (k + VL - 1) / VL * VL;
+    return LT_ROUND_UP(k, VL);
 }
 
 // One step of `n` <= VL of K: x rows stand `ldx` apart and are padded with zeros. The next group

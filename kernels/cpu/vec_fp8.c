@@ -41,7 +41,7 @@ static Parts parts_of(const Fp8QuantizeArgs *a)
 
 static int64_t line_floats(const Fp8QuantizeArgs *a)
 {
-    return (a->C + STRIP - 1) / STRIP * STRIP;
+    return LT_ROUND_UP(a->C, STRIP);
 }
 
 // Rows r0 .. and columns c0 .. of x into the tile; column sums are added to `sums`.

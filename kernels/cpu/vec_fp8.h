@@ -131,7 +131,7 @@ LT_INLINE void fp8_tile_store(const Fp8Out *o, Fp8Tile *tile, int64_t r0, int64_
     for (int64_t r = 0; r < rows && o->q; r++)
         memcpy((uint8_t *)o->q + (r0 + r) * o->ld_q + c0, tile->byte[r], (size_t)cols);
     if (!o->qt) return;
-    const int64_t full = (rows + FP8_TURN - 1) / FP8_TURN * FP8_TURN, end = r0 + full;
+    const int64_t full = LT_ROUND_UP(rows, FP8_TURN), end = r0 + full;
     for (int64_t r = rows; r < full; r++) memset(tile->byte[r], 0, FP8_COLS);
     uint8_t *const qt = (uint8_t *)o->qt + c0 * o->ld_qt + r0;
     for (int64_t c = 0; c < cols; c += FP8_TURN) {

@@ -157,7 +157,7 @@ static int64_t rows_per_chunk(int64_t N)
 }
 static int64_t padded(int64_t C)
 {
-    return (C + VL - 1) / VL * VL;
+    return LT_ROUND_UP(C, VL);
 }
 
 static void backward_row(const LayernormBwdArgs *a, int64_t n, float *dw, float *db)

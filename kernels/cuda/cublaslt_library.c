@@ -84,7 +84,7 @@ int32_t cublaslt_alignment(const void *p)
 
 static size_t rounded_up(size_t bytes)
 {
-    return (bytes + CUBLASLT_ALIGN - 1) / CUBLASLT_ALIGN * CUBLASLT_ALIGN;
+    return LT_ROUND_UP(bytes, CUBLASLT_ALIGN);
 }
 
 size_t cublaslt_matrix(const CublasltChoice *choice)

@@ -247,7 +247,7 @@ static Plan *bwd_plan(const AttentionBwdArgs *a, const OpCtx *cx, const char **w
 
 static size_t rounded_up(size_t bytes)
 {
-    return (bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    return LT_ROUND_UP(bytes, SCRATCH_ALIGN);
 }
 
 // Workspace, and one f32 for each query.
