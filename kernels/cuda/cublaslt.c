@@ -119,8 +119,7 @@ static bool find_route(Cublaslt *lt, const MatmulArgs *a, Route *r)
 // Bytes of the sums, or of the copy of C.
 static size_t matrix_bytes(const Route *r)
 {
-    const bool copy = r->choice->product.add && r->choice->n > 1;
-    return r->split || copy ? cublaslt_matrix(r->choice) : 0;
+    return r->split ? cublaslt_matrix(r->choice) : cublaslt_copy(r->choice);
 }
 
 // ---- the row of the op table ------------------------------------------------------------------

@@ -65,12 +65,6 @@ static CublasltChoice *choice_of(Cublaslt *lt, const MatmulFp8Args *a)
     return cublaslt_choose(&lt->choices, &p, &at);
 }
 
-// Bytes of the copy of C.
-static size_t copy_bytes(const CublasltChoice *choice)
-{
-    return choice->product.add && choice->n > 1 ? cublaslt_matrix(choice) : 0;
-}
-
 static bool row_supports(const MatmulFp8Args *a, const OpCtx *cx, const char **why)
 {
     Cublaslt *lt = cublaslt_of(cx);
@@ -86,7 +80,7 @@ static bool row_supports(const MatmulFp8Args *a, const OpCtx *cx, const char **w
 static size_t row_scratch(const MatmulFp8Args *a, const OpCtx *cx)
 {
     const CublasltChoice *choice = choice_of(cublaslt_of(cx), a);
-    return choice ? cublaslt_scratch(choice, copy_bytes(choice)) : 0;
+    return choice ? cublaslt_scratch(choice, cublaslt_copy(choice)) : 0;
 }
 
 static Status row_run(const MatmulFp8Args *a, OpCtx *cx, Err *err)
@@ -95,7 +89,7 @@ static Status row_run(const MatmulFp8Args *a, OpCtx *cx, Err *err)
     CublasltChoice *choice = choice_of(lt, a);
     if (!choice) return mem_err(err, sizeof *choice, "a choice of algorithm");
     CublasltOperands o = {.A = a->B, .B = a->A, .D = a->C, .at = pointers_of(a)};
-    cublaslt_place(&o, choice, copy_bytes(choice), cx);
+    cublaslt_place(&o, choice, cublaslt_copy(choice), cx);
     TRY(cublaslt_run(&lt->choices, choice, device_cuda_of(cx->device), &o, err));
     return device_cuda_queued(cx->device, "matmul_fp8", "cublaslt", 0, err);
 }

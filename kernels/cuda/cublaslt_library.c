@@ -93,6 +93,11 @@ size_t cublaslt_matrix(const CublasltChoice *choice)
     return rounded_up((size_t)p->n * (size_t)p->ldd * dtype_bytes((DType)p->d_dtype));
 }
 
+size_t cublaslt_copy(const CublasltChoice *choice)
+{
+    return choice->product.add && choice->n > 1 ? cublaslt_matrix(choice) : 0;
+}
+
 size_t cublaslt_scratch(const CublasltChoice *choice, size_t matrix)
 {
     return CUBLASLT_ALIGN + rounded_up(choice->workspace) + matrix + CUBLASLT_ALIGN;

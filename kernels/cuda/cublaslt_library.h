@@ -25,6 +25,8 @@ int32_t cublaslt_alignment(const void *p); // bytes, at most 16: no algorithm ne
 
 // Scratch memory: workspace | a matrix | fingerprint. Bytes of a matrix of the product's size.
 size_t cublaslt_matrix(const CublasltChoice *choice);
+// The same where a sum into C is timed, on a copy of C; else 0.
+size_t cublaslt_copy(const CublasltChoice *choice);
 size_t cublaslt_scratch(const CublasltChoice *choice, size_t matrix);
 // The parts in cx->scratch: workspace, copy (the matrix) and fingerprint of o.
 void cublaslt_place(CublasltOperands *o, const CublasltChoice *choice, size_t matrix,
