@@ -1,4 +1,4 @@
-// support.h -- for the tests of tokenizer/: errors as failures, a scratch folder, the golden file.
+// support.h -- for the tests of tokenizer/: errors as failures, a scratch folder, golden files.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -64,6 +64,13 @@ static inline Path scratch_file(const Path *dir, const char *name, const void *b
     return p;
 }
 
+// A number below `below`, the same for the same seed.
+static inline uint32_t draw(uint64_t *seed, uint32_t below)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((*seed >> 33) % below);
+}
+
 static inline Tokenizer *load(const char *path, const char *pattern)
 {
     Tokenizer *t = NULL;
@@ -104,8 +111,8 @@ static inline uint32_t ids_crc(const TokenIds *ids)
     return (uint32_t)crc;
 }
 
-// Every Unicode scalar value in order, each behind `before`.
-static inline void every_code_point(const char *before, Buf *out)
+// Every Unicode scalar value in order, each between `before` and `after`.
+static inline void every_code_point(const char *before, const char *after, Buf *out)
 {
     Err err = {0};
     for (uint32_t c = 0; c < 0x110000; c++) {
@@ -121,6 +128,7 @@ static inline void every_code_point(const char *before, Buf *out)
         }
         must(buf_puts(out, before, &err), &err);
         must(buf_append(out, u, (size_t)n, &err), &err);
+        must(buf_puts(out, after, &err), &err);
     }
 }
 
@@ -167,7 +175,7 @@ static inline int expect_golden_in(const char *file, const Tokenizer *t, const c
             token_ids_free(&ids);
         } else {
             for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-                if (strcmp(what, sets[i].name) == 0) every_code_point(sets[i].before, &text);
+                if (strcmp(what, sets[i].name) == 0) every_code_point(sets[i].before, "", &text);
             if (text.len == 0) must(file_read(path_in(texts, what).s, &text, &err), &err);
             TokenIds ids = encode(t, text.data, text.len, 1);
             const long count = atol(strtok_r(NULL, " ", &word));

@@ -6,12 +6,6 @@
 #include "support.h"
 #include "tokenizer/tokenizer_impl.h"
 
-static uint32_t draw(uint64_t *seed, uint32_t below)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((*seed >> 33) % below);
-}
-
 typedef enum Kind { LETTERS, SPACES, ONE_LETTER, EMOJI, TWO_LETTERS, HIGH_BYTES, KINDS } Kind;
 
 static Buf make_piece(Kind kind, size_t bytes)

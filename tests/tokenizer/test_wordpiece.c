@@ -66,13 +66,7 @@ static Buf normaliser_text(void)
                                      0x11446, 0x1E94A, 0x301,  0x34F};
     enum { N = sizeof marks / sizeof *marks };
     Buf out = {0};
-    Err err = {0};
-    for (uint32_t c = 0; c < 0x110000; c++) {
-        if (c >= 0xD800 && c < 0xE000) continue;
-        put_char(&out, 'a');
-        put_char(&out, c);
-        must(buf_puts(&out, "b ", &err), &err);
-    }
+    every_code_point("a", "b ", &out);
     for (int k = 0; k < N * N * N; k++) {
         if (k) put_char(&out, ' ');
         put_char(&out, 'a');
@@ -303,12 +297,6 @@ static void long_words_and_long_gaps_take_no_longer(void **state)
         buf_free(&text);
     }
     tokenizer_close(t);
-}
-
-static uint32_t draw(uint64_t *seed, uint32_t below)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((*seed >> 33) % below);
 }
 
 static Buf random_text(uint64_t seed, size_t bytes)
