@@ -5,10 +5,10 @@
 #include "tests/support/op_harness.h"
 
 typedef struct MatmulFp8Case {
-    int64_t        M, N, K;
-    int            flags; // of op_cases_matmul_fp8.c
+    int64_t M, N, K;
+    int flags; // of op_cases_matmul_fp8.c
     MatmulEpilogue epilogue;
-    Activation     act;
+    Activation act;
 } MatmulFp8Case;
 
 typedef struct Fp8QuantizeCase {
@@ -25,6 +25,16 @@ typedef struct Fp8UpdateCase {
     int skip; // the flag's value; -1: there is none
 } Fp8UpdateCase;
 
+typedef struct Fp8OutCase { // what of an Fp8Out is asked for, and how it compares
+    bool q, qt, amax, count;
+    bool writes_scale;
+    bool exact; // q, qt and amax: bit for bit; else within `floor`
+    double floor;
+    int64_t ld_q, ld_qt;
+    float scale;
+    float seen; // what amax holds before
+} Fp8OutCase;
+
 LT_C_BEGIN
 extern const MatmulFp8Case matmul_fp8_cases[46];
 void build_matmul_fp8(Case *c, int variant, const Mix *m);
@@ -32,6 +42,16 @@ extern const Fp8QuantizeCase fp8_quantize_cases[24];
 void build_fp8_quantize(Case *c, int variant, const Mix *m);
 extern const Fp8UpdateCase fp8_update_cases[12];
 void build_fp8_update(Case *c, int variant, const Mix *m);
+
+// n rounded up to 16, and 16 more with `pad`.
+int64_t case_row16(int64_t n, bool pad);
+// As case_tensor; exact: in and inout have 0, +-1/2, +-1, +-2 for data.
+Tensor *case_operand(Case *c, TensorRole role, const char *name, DType t, int64_t rows,
+                     int64_t cols, int64_t ld, bool exact);
+// The inverse of an operand's scale, on the device.
+const float *case_inv(Case *c, const char *name, float inv, DType t);
+// The FP8 copies of a tensor [R,C]; o->dtype is set.
+void case_fp8_out(Case *c, Fp8Out *o, int64_t R, int64_t C, const Fp8OutCase *k);
 // The FP8 outputs of layernorm_fwd, of one of four sorts.
 void case_layernorm_fp8(Case *c, LayernormFwdArgs *a, int sort, double floor);
 LT_C_END

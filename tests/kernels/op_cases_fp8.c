@@ -1,5 +1,6 @@
 // op_cases_fp8.c -- cases of fp8_quantize and fp8_update: shapes, which outputs are asked for, and
-// the numbers that FP8 has edges for. All but the column sums is compared bit for bit.
+// the numbers that FP8 has edges for. All but the column sums is compared bit for bit. And what
+// cases of FP8 have in common.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/rng.h"
@@ -9,9 +10,25 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t row16(int64_t n, bool pad)
+// ---- what cases of FP8 have in common -----------------------------------------------------------
+
+int64_t case_row16(int64_t n, bool pad)
 {
     return (n + 15) / 16 * 16 + (pad ? 16 : 0);
+}
+
+Tensor *case_operand(Case *c, TensorRole role, const char *name, DType t, int64_t rows,
+                     int64_t cols, int64_t ld, bool exact)
+{
+    static const float of[8] = {0, 0.5f, -0.5f, 1, -1, 2, -2, 1};
+    Tensor *x = case_tensor(c, role, name, t, rows, cols, ld, 1);
+    x->exact = exact;
+    if (!exact || role == TENSOR_OUT) return x;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < cols; k++)
+            dtype_store(tensor_host(x), t, r * ld + k,
+                        of[rng_below(c->seed + 1, (uint64_t)c->n, (uint64_t)(r * cols + k), 8)]);
+    return x;
 }
 
 // Words that are compared bit for bit. `value`: n of them; NULL: normal numbers.
@@ -24,13 +41,47 @@ static Tensor *exact_words(Case *c, TensorRole role, const char *name, int64_t n
 }
 
 // Scales lie at multiples of 16 bytes whatever the variant.
-static Fp8Scale *scales(Case *c, TensorRole role, int64_t n, const Fp8Scale *value)
+static Fp8Scale *scales(Case *c, TensorRole role, const char *name, int64_t n,
+                        const Fp8Scale *value)
 {
     const int skew = c->skew;
     c->skew = 0;
-    Tensor *t = exact_words(c, role, "scale", 4 * n, value);
+    Tensor *t = exact_words(c, role, name, 4 * n, value);
     c->skew = skew;
     return tensor_dev(t);
+}
+
+const float *case_inv(Case *c, const char *name, float inv, DType t)
+{
+    const Fp8Scale s = {.inv = inv, .scale = 1 / inv, .max = fp8_max(t)};
+    return &scales(c, TENSOR_IN, name, 1, &s)->inv;
+}
+
+static Tensor *compared(Tensor *t, const Fp8OutCase *k)
+{
+    t->exact = k->exact;
+    t->floor = k->floor;
+    return t;
+}
+
+void case_fp8_out(Case *c, Fp8Out *o, int64_t R, int64_t C, const Fp8OutCase *k)
+{
+    static const Fp8Count before = {.nonfinite = 3, .flushed = 70};
+    const Fp8Scale s = {.inv = 1 / k->scale, .scale = k->scale, .max = fp8_max(o->dtype)};
+    o->scale = scales(c, k->writes_scale ? TENSOR_INOUT : TENSOR_IN, "scale", 1, &s);
+    if (k->q) {
+        o->ld_q = k->ld_q;
+        Tensor *q = case_tensor(c, TENSOR_OUT, "q", o->dtype, R, C, o->ld_q, 1);
+        o->q = tensor_dev(compared(q, k));
+    }
+    if (k->qt) { // its padding is written
+        o->ld_qt = k->ld_qt;
+        Tensor *qt = case_tensor(c, TENSOR_OUT, "qt", o->dtype, C, o->ld_qt, o->ld_qt, 1);
+        o->qt = tensor_dev(compared(qt, k));
+    }
+    if (k->amax)
+        o->amax = tensor_dev(compared(exact_words(c, TENSOR_INOUT, "amax", 1, &k->seen), k));
+    if (k->count) o->count = tensor_dev(exact_words(c, TENSOR_INOUT, "count", 4, &before));
 }
 
 // ---- fp8_quantize -------------------------------------------------------------------------------
@@ -112,32 +163,19 @@ static float number(const Fp8QuantizeCase *k, DType t, DType fp8, int64_t i, flo
 static void build_out(Case *c, Fp8Out *o, int64_t R, int64_t C, int flags, float scale,
                       double floor)
 {
-    static const uint32_t before[4] = {3, 0, 70, 0};
     static const float seen[] = {-1, 0, 1e30f};
-    const Fp8Scale s = {.inv = 1 / scale, .scale = scale, .max = fp8_max(o->dtype)};
-    Tensor *numbers[3] = {NULL};
-    o->scale = scales(c, flags & CURRENT ? TENSOR_INOUT : TENSOR_IN, 1, &s);
-    if (!(flags & NO_Q)) {
-        o->ld_q = row16(C, flags & PAD);
-        numbers[0] = case_tensor(c, TENSOR_OUT, "q", o->dtype, R, C, o->ld_q, 1);
-        o->q = tensor_dev(numbers[0]);
-    }
-    if (!(flags & NO_QT)) { // its padding is written
-        o->ld_qt = row16(R, flags & PAD);
-        numbers[1] = case_tensor(c, TENSOR_OUT, "qt", o->dtype, C, o->ld_qt, o->ld_qt, 1);
-        o->qt = tensor_dev(numbers[1]);
-    }
-    if (!(flags & NO_AMAX)) {
-        numbers[2] = exact_words(c, TENSOR_INOUT, "amax", 1, &seen[c->seed % 3]);
-        o->amax = tensor_dev(numbers[2]);
-    }
-    if (!(flags & NO_COUNT))
-        o->count = tensor_dev(exact_words(c, TENSOR_INOUT, "count", 4, before));
-    for (int i = 0; i < 3; i++) {
-        if (!numbers[i]) continue;
-        numbers[i]->exact = floor <= 0;
-        numbers[i]->floor = floor;
-    }
+    const Fp8OutCase k = {.q = !(flags & NO_Q),
+                          .qt = !(flags & NO_QT),
+                          .amax = !(flags & NO_AMAX),
+                          .count = !(flags & NO_COUNT),
+                          .writes_scale = flags & CURRENT,
+                          .exact = floor <= 0,
+                          .floor = floor,
+                          .ld_q = case_row16(C, flags & PAD),
+                          .ld_qt = case_row16(R, flags & PAD),
+                          .scale = scale,
+                          .seen = seen[c->seed % 3]};
+    case_fp8_out(c, o, R, C, &k);
 }
 
 void build_fp8_quantize(Case *c, int variant, const Mix *m)
@@ -207,7 +245,7 @@ void build_fp8_update(Case *c, int variant, const Mix *m)
         amax[i] = amax_of(c->seed, i);
         before[i] = (Fp8Scale){.inv = 1 / s, .scale = s, .max = i % 3 == 2 ? 57344.0f : 448.0f};
     }
-    a->scale = scales(c, TENSOR_INOUT, k->n, before);
+    a->scale = scales(c, TENSOR_INOUT, "scale", k->n, before);
     a->amax = tensor_dev(exact_words(c, TENSOR_INOUT, "amax", k->n, amax));
     if (k->skip >= 0) {
         Tensor *skip = case_ints(c, "skip", 1, 1);

@@ -6,11 +6,9 @@
 // have normal data; there a device that adds with 14 bits gets a tolerance of its own.
 //
 // SPDX-License-Identifier: MIT
-#include "engine/base/rng.h"
 #include "tests/kernels/op_cases.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     E5_A = 1, // A is e5m2; with neither both are e4m3
@@ -87,87 +85,36 @@ const MatmulFp8Case matmul_fp8_cases[46] = {
     {150, 16, 16, EXACT | FAST | BIAS | NO_C | NO_AUX | OUT_Q | SMALL, MATMUL_GELU, ACT_RELU},
 };
 
-static int64_t row16(int64_t n, int flags)
-{
-    return (n + 15) / 16 * 16 + (flags & PAD ? 16 : 0);
-}
-
-// 0, +-1/2, +-1, +-2 in place of what is there.
-static void powers_of_two(Tensor *t, const Case *c)
-{
-    static const float of[8] = {0, 0.5f, -0.5f, 1, -1, 2, -2, 1};
-    for (int64_t r = 0; r < t->rows; r++)
-        for (int64_t k = 0; k < t->cols; k++)
-            dtype_store(tensor_host(t), t->dtype, r * t->ld + k,
-                        of[rng_below(c->seed + 1, (uint64_t)c->n, (uint64_t)(r * t->cols + k), 8)]);
-}
-
-static Tensor *operand(Case *c, TensorRole role, const char *name, DType t, int64_t rows,
-                       int64_t cols, int64_t ld, int flags)
-{
-    Tensor *x = case_tensor(c, role, name, t, rows, cols, ld, 1);
-    x->exact = flags & EXACT;
-    if (flags & EXACT && role != TENSOR_OUT) powers_of_two(x, c);
-    return x;
-}
-
-// Four words at a multiple of 16: an Fp8Scale, or an Fp8Count.
-static Tensor *words(Case *c, TensorRole role, const char *name, const void *value)
-{
-    const int skew = c->skew;
-    c->skew = 0;
-    Tensor *t = case_tensor(c, role, name, DTYPE_F32, 1, 4, 4, 1);
-    c->skew = skew;
-    t->exact = true;
-    memcpy(tensor_host(t), value, 16);
-    return t;
-}
-
-static const float *scale_of(Case *c, const char *name, float inv, DType t)
-{
-    const Fp8Scale s = {.inv = inv, .scale = 1 / inv, .max = fp8_max(t)};
-    return tensor_dev(words(c, TENSOR_IN, name, &s));
-}
-
 static void build_out(Case *c, MatmulFp8Args *a, int flags, double slack)
 {
-    static const Fp8Count before = {.nonfinite = 3, .saturated = 0, .flushed = 70};
+    static const float seen[] = {-1, 0, 1000};
     const DType t = flags & OUT_E5 ? DTYPE_E5M2 : DTYPE_E4M3;
     // The largest of a few thousand normal elements is about 4.
-    const float scale =
-        fp8_max(t) * (flags & SMALL ? (t == DTYPE_E4M3 ? 0x1p-17f : 0x1p-31f) : 0.5f);
+    const float part = flags & SMALL ? (t == DTYPE_E4M3 ? 0x1p-17f : 0x1p-31f) : 0.5f;
+    const Fp8OutCase k = {.q = flags & OUT_Q,
+                          .qt = flags & OUT_QT,
+                          .amax = !(flags & NO_STATS),
+                          .count = !(flags & NO_STATS),
+                          .exact = flags & EXACT,
+                          .floor = slack,
+                          .ld_q = case_row16(a->N, flags & PAD),
+                          .ld_qt = case_row16(a->M, flags & PAD),
+                          .scale = fp8_max(t) * part,
+                          .seen = seen[c->seed % 3]};
     a->out.dtype = t;
-    a->out.scale = (Fp8Scale *)(uintptr_t)scale_of(c, "scale", 1 / scale, t);
-    if (flags & OUT_Q) {
-        a->out.ld_q = row16(a->N, flags);
-        Tensor *q = operand(c, TENSOR_OUT, "q", t, a->M, a->N, a->out.ld_q, flags);
-        q->floor = slack;
-        a->out.q = tensor_dev(q);
-    }
-    if (flags & OUT_QT) { // its padding is written
-        a->out.ld_qt = row16(a->M, flags);
-        Tensor *qt = operand(c, TENSOR_OUT, "qt", t, a->N, a->out.ld_qt, a->out.ld_qt, flags);
-        qt->floor = slack;
-        a->out.qt = tensor_dev(qt);
-    }
-    if (flags & NO_STATS) return;
-    Tensor *amax = operand(c, TENSOR_INOUT, "amax", DTYPE_F32, 1, 1, 1, flags);
-    amax->floor = slack;
-    float of = c->seed % 3 == 0 ? -1.0f : c->seed % 3 == 1 ? 0.0f : 1000.0f;
-    memcpy(tensor_host(amax), &of, sizeof of);
-    a->out.amax = tensor_dev(amax);
-    a->out.count = tensor_dev(words(c, TENSOR_INOUT, "count", &before));
+    case_fp8_out(c, &a->out, a->M, a->N, &k);
 }
 
 static void build_operands(Case *c, MatmulFp8Args *a, int flags)
 {
-    Tensor *A = operand(c, TENSOR_IN, "A", a->a_dtype, a->M, a->K, a->lda, flags);
+    const bool exact = flags & EXACT;
+    Tensor *A = case_operand(c, TENSOR_IN, "A", a->a_dtype, a->M, a->K, a->lda, exact);
     if (flags & HAS_NAN) dtype_store(tensor_host(A), a->a_dtype, a->M / 2 * a->lda, NAN);
     a->A = tensor_dev(A);
-    a->B = tensor_dev(operand(c, TENSOR_IN, "B", a->b_dtype, a->N, a->K, a->ldb, flags));
-    const float b_inv = flags & EXACT ? 0.5f : (float)(1 / sqrt((double)a->K + 1));
-    a->a_inv = scale_of(c, "a_inv", flags & EXACT ? 0.25f : 0.77f, a->a_dtype);
-    a->b_inv = scale_of(c, "b_inv", b_inv, a->b_dtype);
+    a->B = tensor_dev(case_operand(c, TENSOR_IN, "B", a->b_dtype, a->N, a->K, a->ldb, exact));
+    const float b_inv = exact ? 0.5f : (float)(1 / sqrt((double)a->K + 1));
+    a->a_inv = case_inv(c, "a_inv", exact ? 0.25f : 0.77f, a->a_dtype);
+    a->b_inv = case_inv(c, "b_inv", b_inv, a->b_dtype);
 }
 
 static double unit(DType t)
@@ -179,10 +126,11 @@ void build_matmul_fp8(Case *c, int variant, const Mix *m)
 {
     const MatmulFp8Case *v = &matmul_fp8_cases[variant];
     const int flags = v->flags;
+    const bool exact = flags & EXACT;
     MatmulFp8Args *a = &c->args.matmul_fp8;
     *a = (MatmulFp8Args){.M = v->M, .N = v->N, .K = v->K};
-    a->lda = row16(a->K, flags);
-    a->ldb = row16(a->K, 0);
+    a->lda = case_row16(a->K, flags & PAD);
+    a->ldb = case_row16(a->K, false);
     a->ldc = a->N + (flags & PAD ? 5 : 0);
     a->accumulate = flags & ACCUMULATE;
     a->fast = flags & FAST;
@@ -194,27 +142,28 @@ void build_matmul_fp8(Case *c, int variant, const Mix *m)
     a->bias_dtype = variant % 3 ? m->weight : DTYPE_F32;
     build_operands(c, a, flags);
     if (flags & BIAS)
-        a->bias = tensor_dev(operand(c, TENSOR_IN, "bias", a->bias_dtype, 1, a->N, a->N, flags));
+        a->bias =
+            tensor_dev(case_operand(c, TENSOR_IN, "bias", a->bias_dtype, 1, a->N, a->N, exact));
     // Where aux flips, everything behind it follows; and 14 bits of mantissa, if it is a device.
     const double cut = 0x1p-11 * fmax(1, (double)a->K / 256);
-    const double adds = c->device->is_host || flags & EXACT ? 0 : cut;
+    const double adds = c->device->is_host || exact ? 0 : cut;
     const double slack = fmax(a->epilogue == MATMUL_GELU ? unit(a->c_dtype) : 0, adds);
     if (!(flags & NO_C)) {
-        Tensor *C = operand(c, a->accumulate ? TENSOR_INOUT : TENSOR_OUT, "C", a->c_dtype, a->M,
-                            a->N, a->ldc, flags);
+        Tensor *C = case_operand(c, a->accumulate ? TENSOR_INOUT : TENSOR_OUT, "C", a->c_dtype,
+                                 a->M, a->N, a->ldc, exact);
         C->floor = slack;
         a->C = tensor_dev(C);
     }
     if (a->epilogue != MATMUL_PLAIN && !(flags & NO_AUX)) {
         const TensorRole role = a->epilogue == MATMUL_GELU ? TENSOR_OUT : TENSOR_IN;
-        Tensor *x = operand(c, role, "aux", a->c_dtype, a->M, a->N, a->ldc, flags);
+        Tensor *x = case_operand(c, role, "aux", a->c_dtype, a->M, a->N, a->ldc, exact);
         x->floor = adds;
         a->aux = tensor_dev(x);
     }
     if (flags & DBIAS) {
         a->dbias_accumulate = flags & DBIAS_ADD;
-        Tensor *d = operand(c, a->dbias_accumulate ? TENSOR_INOUT : TENSOR_OUT, "dbias", DTYPE_F32,
-                            1, a->N, a->N, flags);
+        Tensor *d = case_operand(c, a->dbias_accumulate ? TENSOR_INOUT : TENSOR_OUT, "dbias",
+                                 DTYPE_F32, 1, a->N, a->N, exact);
         d->floor = fmax(unit(a->c_dtype), adds); // roundings of x that flip
         a->dbias = tensor_dev(d);
     }

@@ -8,12 +8,11 @@
 //     test_matmul_fp8_hopper [quick]      quick: one small case of a kind, for the race checker
 //
 // SPDX-License-Identifier: MIT
-#include "engine/base/rng.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/device_cuda.h"
 #include "kernels/cuda/matmul_hopper.h"
 #include "kernels/ref/ref.h"
-#include "tests/support/op_harness.h"
+#include "tests/kernels/op_cases.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -95,36 +94,6 @@ static int64_t pitch(int64_t cols, DType t, int pad)
     return (cols + unit - 1) / unit * unit + pad * unit;
 }
 
-// Normal numbers; exact: 0, +-1/2, +-1, +-2.
-static Tensor *numbers(Case *c, TensorRole role, const char *name, DType t, int64_t rows,
-                       int64_t cols, int64_t ld, int flags)
-{
-    static const float of[8] = {0, 0.5f, -0.5f, 1, -1, 2, -2, 1};
-    Tensor *x = case_tensor(c, role, name, t, rows, cols, ld, 1);
-    x->exact = flags & EXACT;
-    if (!(flags & EXACT) || role == TENSOR_OUT) return x;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < cols; k++)
-            dtype_store(tensor_host(x), t, r * ld + k,
-                        of[rng_below(c->seed, (uint64_t)c->n, (uint64_t)(r * cols + k), 8)]);
-    return x;
-}
-
-// An Fp8Scale, or an Fp8Count.
-static void *words(Case *c, TensorRole role, const char *name, const void *value)
-{
-    Tensor *t = case_tensor(c, role, name, DTYPE_F32, 1, 4, 4, 1);
-    t->exact = true;
-    memcpy(tensor_host(t), value, 16);
-    return tensor_dev(t);
-}
-
-static const float *unit(Case *c, const char *name, float inv, DType t)
-{
-    const Fp8Scale s = {.inv = inv, .scale = 1 / inv, .max = fp8_max(t)};
-    return words(c, TENSOR_IN, name, &s);
-}
-
 static void build_out(Case *c, MatmulFp8Args *a, const Problem *p)
 {
     const DType t = a->a_dtype;
@@ -133,28 +102,18 @@ static void build_out(Case *c, MatmulFp8Args *a, const Problem *p)
     const float clamps = p->flags & EXACT ? 0x1p-3f : 0x1p-2f;
     const float tiny = t == DTYPE_E4M3 ? 0x1p-18f : 0x1p-32f;
     const float scale = p->flags & TINY ? fp8_max(t) * tiny : fp8_max(t) * clamps;
-    const Fp8Scale s = {.inv = 1 / scale, .scale = scale, .max = fp8_max(t)};
-    const Fp8Count before = {.nonfinite = 3, .flushed = 70};
+    const Fp8OutCase k = {.q = p->flags & Q,
+                          .qt = p->flags & QT,
+                          .amax = true,
+                          .count = true,
+                          .exact = p->flags & EXACT,
+                          .floor = 0x1p-7,
+                          .ld_q = pitch(a->N, t, p->s.pad),
+                          .ld_qt = pitch(a->M, t, p->flags & LONG_QT ? 9 : p->s.pad),
+                          .scale = scale,
+                          .seen = -1};
     a->out.dtype = t;
-    a->out.scale = words(c, TENSOR_INOUT, "scale", &s);
-    if (p->flags & Q) {
-        a->out.ld_q = pitch(a->N, t, p->s.pad);
-        Tensor *q = numbers(c, TENSOR_OUT, "q", t, a->M, a->N, a->out.ld_q, p->flags);
-        q->floor = 0x1p-7;
-        a->out.q = tensor_dev(q);
-    }
-    if (p->flags & QT) { // all of a row is written
-        const int64_t ld = pitch(a->M, t, p->flags & LONG_QT ? 9 : p->s.pad);
-        a->out.ld_qt = ld;
-        Tensor *qt = numbers(c, TENSOR_OUT, "qt", t, a->N, ld, ld, p->flags);
-        qt->floor = 0x1p-7;
-        a->out.qt = tensor_dev(qt);
-    }
-    Tensor *amax = numbers(c, TENSOR_INOUT, "amax", DTYPE_F32, 1, 1, 1, p->flags);
-    amax->floor = 0x1p-7;
-    *(float *)tensor_host(amax) = -1; // nothing seen yet
-    a->out.amax = tensor_dev(amax);
-    a->out.count = words(c, TENSOR_INOUT, "count", &before);
+    case_fp8_out(c, &a->out, a->M, a->N, &k);
 }
 
 static void build(Case *c, const Problem *p, Device *d)
@@ -175,29 +134,29 @@ static void build(Case *c, const Problem *p, Device *d)
     a->ldc = pitch(N, a->c_dtype, p->s.pad);
     a->accumulate = p->flags & ADD;
     a->act = p->act;
-    Tensor *A = numbers(c, TENSOR_IN, "A", a->a_dtype, M, K, a->lda, p->flags);
+    Tensor *A = case_operand(c, TENSOR_IN, "A", a->a_dtype, M, K, a->lda, exact);
     if (p->flags & WITH_NAN) dtype_store(tensor_host(A), a->a_dtype, M / 2 * a->lda, NAN);
     a->A = tensor_dev(A);
-    a->B = tensor_dev(numbers(c, TENSOR_IN, "B", a->b_dtype, N, K, a->ldb, p->flags));
-    a->a_inv = unit(c, "a_inv", exact ? 0.25f : 0.77f, a->a_dtype);
-    a->b_inv = unit(c, "b_inv", exact ? 0.125f : (float)(1 / sqrt((double)K)), a->b_dtype);
+    a->B = tensor_dev(case_operand(c, TENSOR_IN, "B", a->b_dtype, N, K, a->ldb, exact));
+    a->a_inv = case_inv(c, "a_inv", exact ? 0.25f : 0.77f, a->a_dtype);
+    a->b_inv = case_inv(c, "b_inv", exact ? 0.125f : (float)(1 / sqrt((double)K)), a->b_dtype);
     if (p->flags & BIAS)
-        a->bias = tensor_dev(numbers(c, TENSOR_IN, "bias", a->bias_dtype, 1, N, N, p->flags));
+        a->bias = tensor_dev(case_operand(c, TENSOR_IN, "bias", a->bias_dtype, 1, N, N, exact));
     const double flips = k->epilogue == MATMUL_GELU ? 0x1p-7 : 0; // aux rounds the other way
     if (!(p->flags & NO_C)) {
         const TensorRole role = a->accumulate ? TENSOR_INOUT : TENSOR_OUT;
-        Tensor *C = numbers(c, role, "C", a->c_dtype, M, N, a->ldc, p->flags);
+        Tensor *C = case_operand(c, role, "C", a->c_dtype, M, N, a->ldc, exact);
         C->floor = flips;
         a->C = tensor_dev(C);
     }
     if (k->epilogue != MATMUL_PLAIN && !(p->flags & NO_AUX)) {
         const TensorRole role = k->epilogue == MATMUL_GELU ? TENSOR_OUT : TENSOR_IN;
-        a->aux = tensor_dev(numbers(c, role, "aux", a->c_dtype, M, N, a->ldc, p->flags));
+        a->aux = tensor_dev(case_operand(c, role, "aux", a->c_dtype, M, N, a->ldc, exact));
     }
     if (p->flags & (DBIAS | DBIAS_ADD)) {
         a->dbias_accumulate = p->flags & DBIAS_ADD;
         const TensorRole role = a->dbias_accumulate ? TENSOR_INOUT : TENSOR_OUT;
-        Tensor *sums = numbers(c, role, "dbias", DTYPE_F32, 1, N, N, p->flags);
+        Tensor *sums = case_operand(c, role, "dbias", DTYPE_F32, 1, N, N, exact);
         sums->floor = 0x1p-7; // roundings that flip
         a->dbias = tensor_dev(sums);
     }
