@@ -7,14 +7,8 @@ set_target_properties(fp8_convert test_fp8_convert PROPERTIES EXCLUDE_FROM_ALL O
 add_dependencies(sim test_fp8_convert)
 lathe_sim_test(sim_fp8_convert COMMAND test_fp8_convert)
 
-set(kernels_sim lathe_simulated)
-set(kernels_race lathe_raced)
-foreach(kind sim race)
-    set(program test_layernorm_fp8_${kind})
-    add_executable(${program} kernels/test_layernorm_fp8.c kernels/backends_cuda.c)
-    target_link_libraries(${program} PRIVATE lathe_kernels PkgConfig::CMOCKA)
-    target_compile_options(${program} PRIVATE -Wno-missing-prototypes)
-    lathe_simulate(${program} ${kernels_${kind}})
-endforeach()
+lathe_sim_programs(test_layernorm_fp8
+    SOURCES kernels/test_layernorm_fp8.c kernels/backends_cuda.c
+    LIBS lathe_kernels PkgConfig::CMOCKA)
 lathe_sim_schedules(sim_layernorm_fp8 test_layernorm_fp8_sim)
 lathe_sim_test(sim_layernorm_fp8_race COMMAND test_layernorm_fp8_race short_rows*)

@@ -5,15 +5,8 @@
 # test_NAME.c. It runs in order (with times), as late as is legal, by random schedules, and its
 # test SMALL with the race checker.
 function(lathe_hopper_test name small)
-    set(kernels_sim lathe_simulated)
-    set(kernels_race lathe_raced)
-    foreach(kind sim race)
-        set(program test_${name}_${kind})
-        add_executable(${program} kernels/test_${name}.c)
-        target_link_libraries(${program} PRIVATE ${ARGN} lathe_kernels PkgConfig::CMOCKA m)
-        target_compile_options(${program} PRIVATE -Wno-missing-prototypes)
-        lathe_simulate(${program} ${kernels_${kind}})
-    endforeach()
+    lathe_sim_programs(test_${name} SOURCES kernels/test_${name}.c
+                       LIBS ${ARGN} lathe_kernels PkgConfig::CMOCKA m)
     lathe_sim_schedules(sim_${name} test_${name}_sim)
     lathe_sim_test(sim_${name}_late ENV CUDASIM_LAZY=1 COMMAND test_${name}_sim)
     lathe_sim_test(sim_${name}_race COMMAND test_${name}_race ${small})

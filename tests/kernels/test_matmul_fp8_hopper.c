@@ -9,9 +9,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/device_cuda.h"
-#include "kernels/cuda/matmul_hopper.h"
-#include "kernels/ref/ref.h"
+#include "tests/kernels/hopper_problem.h"
 #include "tests/kernels/op_cases.h"
 
 #include <math.h>
@@ -54,25 +52,12 @@ static const Kind kinds[] = {
 };
 enum { FAST, FAST_GELU, PLAIN, PLAIN_F32, DGELU, KINDS };
 
-typedef struct Shape {
-    int64_t M, N, K;
-    int sms;
-    int pad; // more columns of the pitch, in units of 16 bytes
-} Shape;
-
 typedef struct Problem {
     const Kind *kind;
     Shape s;
     int flags, splits;
     Activation act;
 } Problem;
-
-static Device gpu;
-static int64_t ran;
-static struct { // what the row of the op table takes
-    HopperPlan plan;
-    int sms;
-} forced;
 
 static size_t planned_scratch(const MatmulFp8Args *a, const OpCtx *cx)
 {
@@ -82,16 +67,9 @@ static size_t planned_scratch(const MatmulFp8Args *a, const OpCtx *cx)
 
 static Status planned(const MatmulFp8Args *a, OpCtx *cx, Err *err)
 {
-    CudaDevice d = *device_cuda_of(cx->device);
-    d.sm_count = forced.sms;
+    const CudaDevice d = forced_device(cx->device);
     return device_cuda_queued(cx->device, "matmul_fp8", "planned",
                               hopper_matmul_fp8_planned(&d, a, forced.plan, cx->scratch), err);
-}
-
-static int64_t pitch(int64_t cols, DType t, int pad)
-{
-    const int64_t unit = 16 / (int64_t)dtype_bytes(t);
-    return (cols + unit - 1) / unit * unit + pad * unit;
 }
 
 static void build_out(Case *c, MatmulFp8Args *a, const Problem *p)
@@ -116,8 +94,9 @@ static void build_out(Case *c, MatmulFp8Args *a, const Problem *p)
     case_fp8_out(c, &a->out, a->M, a->N, &k);
 }
 
-static void build(Case *c, const Problem *p, Device *d)
+static void build(Case *c, const void *problem, Device *d)
 {
+    const Problem *p = problem;
     const Kind *k = p->kind;
     const int64_t M = p->s.M, N = p->s.N, K = p->s.K;
     const DType biases[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
@@ -165,37 +144,20 @@ static void build(Case *c, const Problem *p, Device *d)
 
 static void check(const Problem *p)
 {
-    static Ops ops, ref, naive;
-    Device host;
-    Case want, near, got, again;
+    static Ops ops;
+    Case got;
     char why[512] = "";
     forced.plan = (HopperPlan){p->kind->fast ? BIG : PROMOTED, p->splits};
     forced.sms = p->s.sms;
     memset(&ops, 0, sizeof ops);
     ops_add_matmul_fp8(
         &ops, (Impl_matmul_fp8){.impl = "planned", .scratch = planned_scratch, .run = planned});
-    ops_init(&ref);
-    memset(&naive, 0, sizeof naive);
-    naive_register(&naive);
-    device_cpu_init(&host, 1);
-    build(&want, p, &host);
-    build(&near, p, &host);
     build(&got, p, &gpu);
     const char *refused = NULL;
-    CudaDevice d = *device_cuda_of(&gpu);
-    if (!hopper_matmul_fp8_supports(&d, &got.args.matmul_fp8, &refused))
+    if (!hopper_matmul_fp8_supports(device_cuda_of(&gpu), &got.args.matmul_fp8, &refused))
         fail_msg("%s: %s", p->kind->name, refused);
-    bool good = case_run(&want, &ref, why) && case_run(&near, &naive, why) &&
-                case_run(&got, &ops, why) && case_matches(&got, &want, &near, why);
-    if (good && p->splits > 1) { // the counters are ready again; and the order is the same
-        build(&again, p, &gpu);
-        good = case_run(&again, &ops, why) && case_same_bits(&got, &again, why);
-        case_free(&again);
-    }
-    case_free(&want);
-    case_free(&near);
+    const bool good = comes_out_right(&got, &ops, build, p, why);
     case_free(&got);
-    ran++;
     if (!good)
         fail_msg("%s %dx%dx%d flags %d act %d splits %d SMs %d pad %d: %s", p->kind->name,
                  (int)p->s.M, (int)p->s.N, (int)p->s.K, p->flags, (int)p->act, p->splits, p->s.sms,
@@ -342,25 +304,6 @@ static void what_has_no_kernel_is_refused_with_a_reason(void **state)
         why = NULL;
         if (hopper_matmul_fp8_supports(d, &bad[i], &why) || !why) fail_msg("%d is not refused", i);
     }
-}
-
-static int open_gpu(void **state)
-{
-    (void)state;
-    Err err;
-    if (device_cuda_open(&gpu, 0, &err) != ERR_NONE) {
-        printf("SKIP: %s\n", err.text);
-        return 1;
-    }
-    return 0;
-}
-
-static int close_gpu(void **state)
-{
-    (void)state;
-    printf("%d cases\n", (int)ran);
-    device_cuda_close(&gpu);
-    return 0;
 }
 
 int main(int argc, char **argv)

@@ -9,10 +9,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/device_cuda.h"
-#include "kernels/cuda/matmul_hopper.h"
-#include "kernels/ref/ref.h"
-#include "tests/support/op_harness.h"
+#include "tests/kernels/hopper_problem.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,12 +39,6 @@ static const Kind kinds[] = {
 };
 enum { NT, NN, TN_F32, NT_F32, NT_GELU, NN_DGELU, KINDS };
 
-typedef struct Shape {
-    int64_t M, N, K;
-    int sms;
-    int pad; // more columns of the pitch, in units of 16 bytes
-} Shape;
-
 typedef struct Problem {
     const Kind *kind;
     Shape s;
@@ -55,13 +46,6 @@ typedef struct Problem {
     Activation act;
     HopperPlan plan;
 } Problem;
-
-static Device gpu;
-static int64_t ran;
-static struct { // what the row of the op table takes
-    HopperPlan plan;
-    int sms;
-} forced;
 
 static size_t planned_scratch(const MatmulArgs *a, const OpCtx *cx)
 {
@@ -71,20 +55,14 @@ static size_t planned_scratch(const MatmulArgs *a, const OpCtx *cx)
 
 static Status planned(const MatmulArgs *a, OpCtx *cx, Err *err)
 {
-    CudaDevice d = *device_cuda_of(cx->device);
-    d.sm_count = forced.sms;
+    const CudaDevice d = forced_device(cx->device);
     return device_cuda_queued(cx->device, "matmul", "planned",
                               hopper_matmul_planned(&d, a, forced.plan, cx->scratch), err);
 }
 
-static int64_t pitch(int64_t cols, DType t, int pad)
+static void build(Case *c, const void *problem, Device *d)
 {
-    const int64_t unit = 16 / (int64_t)dtype_bytes(t);
-    return (cols + unit - 1) / unit * unit + pad * unit;
-}
-
-static void build(Case *c, const Problem *p, Device *d)
-{
+    const Problem *p = problem;
     const Kind *k = p->kind;
     const int64_t M = p->s.M, N = p->s.N, K = p->s.K;
     const DType ab = p->flags & F16 ? DTYPE_F16 : DTYPE_BF16, ct = k->f32 ? DTYPE_F32 : ab;
@@ -118,34 +96,18 @@ static void build(Case *c, const Problem *p, Device *d)
 
 static void check(const Problem *p)
 {
-    static Ops ops, ref, naive;
-    Device host;
-    Case want, near, got, again;
+    static Ops ops;
+    Case got;
     char why[512] = "";
     forced.plan = p->plan;
     forced.sms = p->s.sms;
     memset(&ops, 0, sizeof ops);
     ops_add_matmul(&ops,
                    (Impl_matmul){.impl = "planned", .scratch = planned_scratch, .run = planned});
-    ops_init(&ref);
-    memset(&naive, 0, sizeof naive);
-    naive_register(&naive);
-    device_cpu_init(&host, 1);
-    build(&want, p, &host);
-    build(&near, p, &host);
     build(&got, p, &gpu);
     assert_true(hopper_matmul_allows(&got.args.matmul, p->plan));
-    bool good = case_run(&want, &ref, why) && case_run(&near, &naive, why) &&
-                case_run(&got, &ops, why) && case_matches(&got, &want, &near, why);
-    if (good && p->plan.splits > 1) { // the counters are ready again; and the order is the same
-        build(&again, p, &gpu);
-        good = case_run(&again, &ops, why) && case_same_bits(&got, &again, why);
-        case_free(&again);
-    }
-    case_free(&want);
-    case_free(&near);
+    const bool good = comes_out_right(&got, &ops, build, p, why);
     case_free(&got);
-    ran++;
     if (!good)
         fail_msg("%s %dx%dx%d flags %d act %d tile %d splits %d SMs %d pad %d: %s", p->kind->name,
                  (int)p->s.M, (int)p->s.N, (int)p->s.K, p->flags, (int)p->act, p->plan.tile,
@@ -308,25 +270,6 @@ static void what_tma_cannot_take_is_refused_with_a_reason(void **state)
         why = NULL;
         if (hopper_matmul_supports(d, &bad[i], &why) || !why) fail_msg("%d is not refused", i);
     }
-}
-
-static int open_gpu(void **state)
-{
-    (void)state;
-    Err err;
-    if (device_cuda_open(&gpu, 0, &err) != ERR_NONE) {
-        printf("SKIP: %s\n", err.text);
-        return 1;
-    }
-    return 0;
-}
-
-static int close_gpu(void **state)
-{
-    (void)state;
-    printf("%d cases\n", (int)ran);
-    device_cuda_close(&gpu);
-    return 0;
 }
 
 int main(int argc, char **argv)
