@@ -62,6 +62,7 @@ static Status run_command(OptionCommand bit, Options *o, Err *err)
     case C_CONVERT: return cmd_convert(o, err);
     case C_BENCH: return cmd_bench(o, err);
     case C_OPS: return cmd_ops(o, err);
+    case C_PREDICT: break;
     }
     return err_set(err, ERR_USAGE, "no such command");
 }

@@ -9,7 +9,7 @@
 #include "engine/config/options.h"
 
 // The commands that take --ops.NAME=IMPL.
-enum { OPTION_OPS_COMMANDS = C_TRAIN | C_GENERATE | C_EVAL | C_BENCH | C_OPS };
+enum { OPTION_OPS_COMMANDS = C_TRAIN | C_GENERATE | C_EVAL | C_PREDICT | C_BENCH | C_OPS };
 
 typedef struct OptionRow {
     const char  *name;

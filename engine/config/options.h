@@ -32,7 +32,8 @@ typedef enum OptionCommand { // bits
     C_INSPECT   = 1 << 6,
     C_CONVERT   = 1 << 7,
     C_BENCH     = 1 << 8,
-    C_OPS       = 1 << 9
+    C_OPS       = 1 << 9,
+    C_PREDICT   = 1 << 10
 } OptionCommand;
 
 typedef int64_t     option_I64;

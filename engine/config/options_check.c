@@ -218,6 +218,8 @@ Status options_rules(const Options *o, OptionCommand cmd, Problems *p, Err *err)
             return problems_add(p, err, "", "both --prompt and --prompt_file: give one");
         return ERR_NONE;
     case C_EVAL: return eval_rules(&r);
+    case C_PREDICT:
+        return need(&r, OPT_model, o->model, "a run folder, step folder or Hugging Face folder");
     case C_TOKENIZER: return tokenizer_rules(&r);
     case C_DATA:
         TRY(need(&r, OPT_input, o->input, "the text to read"));

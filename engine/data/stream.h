@@ -49,6 +49,21 @@ typedef struct StreamBatch { // owned by the Stream, valid until the next stream
     const int32_t *seg_lo;   // [S,T]  row where the own document begins; NULL without document_mask
     const int64_t *sample;   // [S]    global sample index
     int64_t        counted;  // targets that are not TOKEN_IGNORE
+    int64_t        tokens;   // of text: padding is none
+
+    // BERT pairs and labelled examples; NULL and 0 otherwise. Then target is NULL and counted is
+    // that of pick_target (of span_target, where there is one). Rows count in their own sample.
+    const int32_t *type;        // [S,T] token types
+    const int32_t *seg_hi;      // [S,T] one past the own sequence; padding: seg_lo == seg_hi
+    int64_t        picks;       // P: most predicted rows of a sample
+    const int32_t *pick_row;    // [S,P] 0..T-1, -1: none
+    const int32_t *pick_target; // [S,P] TOKEN_IGNORE: not counted
+    int64_t        seqs;        // Q: most sequences in a sample
+    const int32_t *seq_row;     // [S,Q] first row of a sequence, -1: none
+    const int32_t *seq_target;  // [S,Q] next sentence (0: it is, 1: it is not) or label
+    const int32_t *span_target; // [S,2] question answering: first and last row of the answer
+    int64_t        counted_seqs; // seq_targets that are not TOKEN_IGNORE
+    int64_t        sequences;    // that begin in the batch: the samples of MLPerf
 } StreamBatch;
 
 typedef struct StreamInfo {

@@ -38,7 +38,22 @@ typedef struct ModelBatch { // device memory, borrowed
     const int32_t *position; // [B,T] or NULL: 0..T-1
     const int32_t *seg_lo;   // [B,T] or NULL
     const int64_t *sample;   // [B] global sample index, for dropout
+    // BERT only; input, position, seg_lo and sample as above
+    const int32_t *type;        // [B,T] token types, or NULL: 0
+    const int32_t *seg_hi;      // [B,T] or NULL; a row of padding has seg_lo == seg_hi
+    int64_t picks;              // rows at which a token or a tag is predicted
+    const int32_t *pick_row;    // [picks] 0..B*T-1, each once; -1: none
+    const int32_t *pick_target; // [picks] TOKEN_IGNORE: not counted
+    int64_t seqs;               // sequences
+    const int32_t *seq_row;     // [seqs] rows of their first tokens, each once; -1: none
+    const int32_t *seq_target;  // [seqs] next sentence (0: it is) or label; TOKEN_IGNORE
+    const int32_t *span_target; // [2,B] HEAD_QA: first and last token, 0..T-1; TOKEN_IGNORE
 } ModelBatch;
+
+typedef struct ModelLossScale { // what gradients are multiplied with: 1 / (counted targets)
+    float row;                  // of every row, of picks, of spans
+    float seq;                  // of sequences
+} ModelLossScale;
 
 typedef struct ModelOptions {
     int64_t batch; // largest B

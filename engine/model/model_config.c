@@ -36,6 +36,20 @@ ModelConfig model_config_gpt2(int64_t n_layer, int64_t n_head, int64_t n_embd, i
                          .init_std = 0.02};
 }
 
+ModelConfig model_config_bert(int64_t n_layer, int64_t n_head, int64_t n_embd, int64_t n_positions,
+                              int64_t vocab_size)
+{
+    ModelConfig c = model_config_gpt2(n_layer, n_head, n_embd, n_positions, vocab_size);
+    c.norm_position = NORM_POST;
+    c.head = HEAD_PRETRAIN;
+    c.pooler = true;
+    c.n_types = 2;
+    c.causal = false;
+    c.activation = ACT_GELU_ERF;
+    c.norm_eps = 1e-12;
+    return c;
+}
+
 Status model_config_check(const ModelConfig *c, Err *err)
 {
     char text[1024] = "";

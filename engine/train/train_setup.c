@@ -16,7 +16,10 @@ static const struct {
 
 Status train_setup_model(ModelConfig *c, const Options *o, int64_t vocab_size, Err *err)
 {
-    *c = model_config_gpt2(o->n_layer, o->n_head, o->n_embd, o->block_size, vocab_size);
+    const bool bert = strcmp(o->architecture, "bert") == 0;
+    const int64_t positions = o->n_positions ? o->n_positions : o->block_size;
+    *c = (bert ? model_config_bert : model_config_gpt2)(o->n_layer, o->n_head, o->n_embd, positions,
+                                                        vocab_size);
     if (o->n_inner) c->n_inner = o->n_inner;
     c->tie_embeddings = o->tie_embeddings;
     c->bias_qkv = c->bias_proj = c->bias_mlp = c->bias_norm = o->bias;
