@@ -120,6 +120,8 @@ static Status schedule_rules(Rules *r)
 {
     const Options *o   = r->o;
     const bool     wsd = strcmp(o->schedule, "wsd") == 0;
+    if (fine(r, OPT_schedule) && strcmp(o->schedule, "poly") != 0 && rank_of(r, OPT_poly_power))
+        TRY(no_use(r, OPT_poly_power, "schedule=", o->schedule));
     if (fine(r, OPT_min_lr) && fine(r, OPT_learning_rate) && o->min_lr > o->learning_rate) {
         char lo[40], hi[40];
         option_number(o->min_lr, lo);

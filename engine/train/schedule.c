@@ -10,8 +10,9 @@
 Status schedule_init(Schedule *s, const char *kind, double peak, double end, int64_t warmup,
                      int64_t max_steps, int64_t decay_steps, Err *err)
 {
-    static const char *const names[] = {"cosine", "linear", "constant", "wsd"};
-    *s = (Schedule){.peak = peak, .end = end, .warmup = warmup, .end_step = max_steps};
+    static const char *const names[] = {"cosine", "linear", "constant", "wsd", "poly"};
+    *s = (Schedule){
+        .peak = peak, .end = end, .warmup = warmup, .end_step = max_steps, .power = 1};
     for (size_t i = 0; i < LT_COUNT(names); i++) {
         if (strcmp(kind, names[i]) != 0) continue;
         s->kind = (ScheduleKind)i;
@@ -23,7 +24,7 @@ Status schedule_init(Schedule *s, const char *kind, double peak, double end, int
         }
         return ERR_NONE;
     }
-    return err_set(err, ERR_USAGE, "schedule = %s: cosine, linear, constant or wsd", kind);
+    return err_set(err, ERR_USAGE, "schedule = %s: cosine, linear, constant, wsd or poly", kind);
 }
 
 double schedule_at(const Schedule *s, int64_t step)
@@ -36,5 +37,6 @@ double schedule_at(const Schedule *s, int64_t step)
     const double u = (double)(step - from) / (double)(s->end_step - 1 - from);
     if (s->kind == SCHEDULE_COSINE)
         return s->end + (s->peak - s->end) * 0.5 * (1.0 + cos(3.14159265358979323846 * u));
+    if (s->kind == SCHEDULE_POLY) return s->end + (s->peak - s->end) * pow(1.0 - u, s->power);
     return s->peak + (s->end - s->peak) * u;
 }

@@ -6,6 +6,7 @@
 //     s < w       peak (s + 1) / (w + 1)              linear warm-up; s == w has the peak
 //     cosine      end + (peak - end) (1 + cos(pi u)) / 2,   u = (s - w) / (e - 1 - w)
 //     linear      peak + (end - peak) u
+//     poly        end + (peak - end) (1 - u)^power;    power 1 is linear
 //     constant    peak
 //     wsd         peak until step e - d, then linear to end over the last d steps
 //                 (warm-up, stable, decay: Hu et al. 2024)
@@ -21,7 +22,8 @@ typedef enum ScheduleKind {
     SCHEDULE_COSINE = 0,
     SCHEDULE_LINEAR,
     SCHEDULE_CONSTANT,
-    SCHEDULE_WSD
+    SCHEDULE_WSD,
+    SCHEDULE_POLY
 } ScheduleKind;
 
 typedef struct Schedule {
@@ -29,6 +31,7 @@ typedef struct Schedule {
     double peak, end;
     int64_t warmup, end_step; // w, e
     int64_t decay;            // d, wsd only
+    double power;             // poly only; schedule_init makes it 1
 } Schedule;
 
 LT_C_BEGIN

@@ -147,8 +147,10 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
                        " is no multiple of batch_size x block_size%s = %" PRId64,
                        tokens, ranks > 1 ? " x ranks" : "", micro);
     s->samples = tokens / T / ranks;
-    return schedule_init(&s->schedule, o->schedule, o->learning_rate, o->min_lr, o->warmup_steps,
-                         o->max_steps, o->decay_steps, err);
+    TRY(schedule_init(&s->schedule, o->schedule, o->learning_rate, o->min_lr, o->warmup_steps,
+                      o->max_steps, o->decay_steps, err));
+    s->schedule.power = o->poly_power;
+    return ERR_NONE;
 }
 
 void train_si(double n, char out[32])

@@ -183,6 +183,8 @@ static void bad_command_lines_say_what_is_wrong(void **state)
          "--data=d|--run=r|--warmup_steps=11|--max_steps=10",
          {"warmup_steps 11 is above"}},
         {C_TRAIN, "--data=d|--run=r|--schedule=constant|--decay_steps=10", {"has no meaning"}},
+        {C_TRAIN, "--data=d|--run=r|--poly_power=2", {"no meaning for schedule=cosine"}},
+        {C_TRAIN, "--data=d|--run=r|--optimizer=adam", {"one of: adamw lamb"}},
         {C_TRAIN,
          "--data=d|--run=r|--schedule=wsd|--decay_steps=80|--warmup_steps=30|"
          "--max_steps=100",

@@ -31,7 +31,8 @@ static void last_step_has_exactly_the_end_value(void **state)
         {"constant", 100, 2000, 0, 1e-3}, {"wsd", 100, 2000, 0, 1e-4},
         {"wsd", 0, 10, 3, 1e-4},          {"cosine", 0, 1, 0, 1e-4},
         {"cosine", 0, 2, 0, 1e-4},        {"linear", 1, 3, 0, 1e-4},
-        {"wsd", 1, 3, 100, 1e-4},
+        {"wsd", 1, 3, 100, 1e-4},         {"poly", 100, 2000, 0, 1e-4},
+        {"poly", 1, 3, 0, 1e-4},
     };
     for (size_t i = 0; i < LT_COUNT(cases); i++) {
         const Schedule s = make(cases[i].kind, cases[i].warmup, cases[i].steps, cases[i].decay);
@@ -44,7 +45,7 @@ static void last_step_has_exactly_the_end_value(void **state)
 static void warm_up_is_linear_and_meets_the_peak(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"cosine", "linear", "constant", "wsd"};
+    static const char *const kinds[] = {"cosine", "linear", "constant", "wsd", "poly"};
     for (size_t i = 0; i < LT_COUNT(kinds); i++) {
         const Schedule s = make(kinds[i], 4, 100, 0);
         for (int64_t k = 0; k < 4; k++)
@@ -70,6 +71,22 @@ static void shapes_between_warm_up_and_end(void **state)
         assert_true(schedule_at(&early, k) < schedule_at(&early, k - 1));
 }
 
+static void poly_is_a_power_of_the_way_left(void **state)
+{
+    (void)state;
+    Schedule poly = make("poly", 4, 105, 0);
+    const Schedule linear = make("linear", 4, 105, 0);
+    for (int64_t k = 0; k < 110; k++) // power 1, the default
+        assert_true(fabs(schedule_at(&poly, k) - schedule_at(&linear, k)) < 1e-18);
+    poly.power = 2;
+    assert_true(fabs(schedule_at(&poly, 54) - (1e-4 + 9e-4 * 0.25)) < 1e-15); // half way
+    poly.power = 0.5;
+    assert_true(fabs(schedule_at(&poly, 79) - (1e-4 + 9e-4 * 0.5)) < 1e-15); // a quarter left
+    assert_true(schedule_at(&poly, 4) == 1e-3 && schedule_at(&poly, 104) == 1e-4);
+    poly = make("poly", 4, 105, 55); // decay_steps: the end is reached sooner
+    assert_true(schedule_at(&poly, 53) > 1e-4 && schedule_at(&poly, 54) == 1e-4);
+}
+
 static void an_unknown_schedule_is_a_usage_error(void **state)
 {
     (void)state;
@@ -85,6 +102,7 @@ int main(void)
         cmocka_unit_test(last_step_has_exactly_the_end_value),
         cmocka_unit_test(warm_up_is_linear_and_meets_the_peak),
         cmocka_unit_test(shapes_between_warm_up_and_end),
+        cmocka_unit_test(poly_is_a_power_of_the_way_left),
         cmocka_unit_test(an_unknown_schedule_is_a_usage_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
