@@ -48,10 +48,10 @@ static const Preset presets[] = {
      BERT_COMMON "batch_size=32 learning_rate=1e-3 warmup_steps=500"},
     {"bert-base", "BERT, 12 layers, width 768: 110M parameters",
      "architecture=bert n_layer=12 n_head=12 n_embd=768 n_positions=512 block_size=512 "
-     BERT_COMMON "batch_size=16 learning_rate=4e-4 warmup_steps=2000"},
+     BERT_COMMON "batch_size=16 learning_rate=4e-4 warmup_steps=2000 max_steps=100000"},
     {"bert-large", "BERT, 24 layers, width 1024: 340M parameters",
      "architecture=bert n_layer=24 n_head=16 n_embd=1024 n_positions=512 block_size=512 "
-     BERT_COMMON "batch_size=8 learning_rate=4.25e-4 warmup_steps=2000"},
+     BERT_COMMON "batch_size=8 learning_rate=4.25e-4 warmup_steps=2000 max_steps=100000"},
 };
 
 int           preset_count(void) { return (int)LT_COUNT(presets); }
