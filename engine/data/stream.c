@@ -1,10 +1,10 @@
 // stream.c -- see stream.h.
 //
-//     global index --mixture--> source, its count --shuffle--> block of the source --corpus--> ids
+//     global index --mixture--> source, its count --shuffle--> sample of the source --kind--> rows
 //
-// Batches are made by one thread into a ring of SLOTS; the consumer holds one slot, so that two
-// batches are ready ahead of it. A seek raises `generation`; what the thread was making for an
-// older one is dropped.
+// What a sample is, is the kind's (sample.h). Batches are made by one thread into a ring of SLOTS;
+// the consumer holds one slot, so that two batches are ready ahead of it. A seek raises
+// `generation`; what the thread was making for an older one is dropped.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/data/stream.h"
@@ -13,6 +13,7 @@
 #include "engine/base/thread.h"
 #include "engine/data/corpus.h"
 #include "engine/data/order.h"
+#include "engine/data/sample.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,104 +24,101 @@
 enum { SLOTS = 3 };
 
 typedef struct Source {
-    Corpus   corpus;
-    double   weight;
-    int64_t  samples; // an epoch
-    Shuffle  shuffle; // of `epoch`; used by the prefetch thread alone
-    int64_t  epoch;   // -1: none yet
+    SampleSource made;
+    double weight;
+    Shuffle shuffle; // of `epoch`; used by the prefetch thread alone
+    int64_t epoch;   // -1: none yet
 } Source;
 
 typedef struct Slot {
-    StreamBatch batch;
-    int32_t    *input, *target, *position, *seg_lo;
-    int64_t    *sample;
+    StreamBatch batch; // its arrays are those of `rows`
+    SampleRow rows;    // the first sample's; owned: memory
+    int64_t *sample;
+    int32_t *memory;
 } Slot;
 
 struct Stream {
     StreamOptions o; // o.data is not kept
-    Source       *source;
-    int           sources;
-    int64_t       samples[ORDER_MAX_SOURCES]; // an epoch, of each source
-    Mixture       mixture;
-    int64_t       epoch_samples; // of all sources
-    int32_t      *ids;           // [T + 1], the prefetch thread's
-    Slot          slot[SLOTS];
-    StreamInfo    info;
-    int64_t       told; // stream_tell
+    const SampleKind *kind;
+    SampleShape shape;
+    Source *source;
+    int sources;
+    int64_t samples[ORDER_MAX_SOURCES]; // an epoch, of each source
+    Mixture mixture;
+    int64_t epoch_samples; // of all sources
+    Slot slot[SLOTS];
+    StreamInfo info;
+    int64_t told; // stream_tell
 
-    Thread   thread;
-    Mutex    lock; // guards what follows
-    Cond     changed;
-    int      head;   // slot to hand out next
-    int      filled; // slots ready, from head on
-    bool     held;   // the slot before head is the caller's
-    bool     quit;
-    int64_t  fill_at; // global position of the batch to make next
+    Thread thread;
+    Mutex lock; // guards what follows
+    Cond changed;
+    int head;   // slot to hand out next
+    int filled; // slots ready, from head on
+    bool held;  // the slot before head is the caller's
+    bool quit;
+    int64_t fill_at; // global position of the batch to make next
     uint64_t generation;
-    Status   status; // of the batch at fill_at
-    Err      err;
+    Status status; // of the batch at fill_at
+    Err err;
 };
 
-// ---------------------------------------------------------------- one sample
+// ---------------------------------------------------------------- one batch
 
-// Where sample `global` lies: its source and its first token.
-static Source *locate(Stream *s, int64_t global, int64_t *at)
+// Where sample `global` lies: its source, and which of its samples it is.
+static const Source *locate(Stream *s, int64_t global, SampleAt *at)
 {
     if (!s->o.shuffle) {
         const MixtureAt m = interleave_at(s->samples, s->sources, global);
-        *at               = (int64_t)m.count * s->o.block_size;
+        *at = (SampleAt){0, (int64_t)m.count};
         return &s->source[m.source];
     }
-    const MixtureAt m     = mixture_at(&s->mixture, (uint64_t)global);
-    Source         *src   = &s->source[m.source];
-    const int64_t   count = (int64_t)m.count, epoch = count / src->samples;
-    if (epoch != src->epoch) {
-        shuffle_init(&src->shuffle, s->o.seed, (uint64_t)epoch, (uint32_t)m.source,
-                     (uint64_t)src->samples);
-        src->epoch = epoch;
+    const MixtureAt m = mixture_at(&s->mixture, (uint64_t)global);
+    Source *src = &s->source[m.source];
+    const int64_t n = s->samples[m.source], count = (int64_t)m.count;
+    at->epoch = count / n;
+    if (at->epoch != src->epoch) {
+        shuffle_init(&src->shuffle, s->o.seed, (uint64_t)at->epoch, (uint32_t)m.source,
+                     (uint64_t)n);
+        src->epoch = at->epoch;
     }
-    *at = (int64_t)shuffle_at(&src->shuffle, (uint64_t)(count % src->samples)) * s->o.block_size;
+    at->index = (int64_t)shuffle_at(&src->shuffle, (uint64_t)(count % n));
     return src;
 }
 
-// Positions, first visible keys, and targets that would cross into a new document.
-static void mask_documents(const Stream *s, const Corpus *c, int64_t at, Slot *slot, int64_t row)
+static int32_t *behind(int32_t *array, int64_t n)
 {
-    const int64_t T        = s->o.block_size;
-    int32_t      *target   = slot->target + row * T;
-    int32_t      *position = slot->position + row * T;
-    int32_t      *seg_lo   = slot->seg_lo + row * T;
-    int64_t       next     = corpus_documents_until(c, at); // the first that begins behind `at`
-    int32_t       lo       = 0;
-    for (int64_t t = 0; t < T; t++) {
-        const bool more = next < c->documents;
-        if (more && (int64_t)c->document[next] == at + t) {
-            lo = (int32_t)t;
-            next++;
-        }
-        position[t] = (int32_t)t - lo;
-        seg_lo[t]   = lo;
-        if (next < c->documents && (int64_t)c->document[next] == at + t + 1)
-            target[t] = TOKEN_IGNORE;
-    }
+    return array ? array + n : NULL;
 }
 
-static Status make_sample(Stream *s, int64_t global, Slot *slot, int64_t row, Err *err)
+static SampleRow row_of(const Stream *s, const Slot *slot, int64_t i)
 {
-    const int64_t T = s->o.block_size;
-    int64_t       at;
+    const SampleRow *r = &slot->rows;
+    const int64_t t = i * s->o.block_size, p = i * s->shape.picks, q = i * s->shape.seqs;
+    return (SampleRow){.input = behind(r->input, t),
+                       .target = behind(r->target, t),
+                       .position = behind(r->position, t),
+                       .seg_lo = behind(r->seg_lo, t),
+                       .type = behind(r->type, t),
+                       .seg_hi = behind(r->seg_hi, t),
+                       .pick_row = behind(r->pick_row, p),
+                       .pick_target = behind(r->pick_target, p),
+                       .seq_row = behind(r->seq_row, q),
+                       .seq_target = behind(r->seq_target, q),
+                       .span_target = behind(r->span_target, 2 * i)};
+}
+
+static Status make_sample(Stream *s, int64_t global, Slot *slot, int64_t i, Err *err)
+{
+    SampleAt at;
     const Source *src = locate(s, global, &at);
-    TRY_CTX(corpus_read(&src->corpus, at, T + 1, s->o.vocab_size, s->ids, err), err,
-            "reading sample %" PRId64, global);
-    int32_t *target = slot->target + row * T;
-    memcpy(slot->input + row * T, s->ids, (size_t)T * sizeof *s->ids);
-    memcpy(target, s->ids + 1, (size_t)T * sizeof *s->ids);
-    if (s->o.document_mask) mask_documents(s, &src->corpus, at, slot, row);
-    if (s->o.completion_only)
-        for (int64_t t = 0; t < T; t++)
-            if (!corpus_counts(&src->corpus, at + t + 1)) target[t] = TOKEN_IGNORE;
-    for (int64_t t = 0; t < T; t++) slot->batch.counted += target[t] != TOKEN_IGNORE;
-    slot->sample[row] = global;
+    SampleRow row = row_of(s, slot, i);
+    TRY_CTX(s->kind->make(&src->made, &at, &row, err), err, "reading sample %" PRId64, global);
+    slot->batch.counted += row.counted;
+    slot->batch.tokens += row.tokens;
+    slot->batch.counted_seqs += row.counted_seqs;
+    slot->batch.sequences += row.sequences;
+    slot->sample[i] = global;
     return ERR_NONE;
 }
 
@@ -128,14 +126,24 @@ static Status make_sample(Stream *s, int64_t global, Slot *slot, int64_t row, Er
 static Status make_batch(Stream *s, int64_t at, Slot *slot, Err *err)
 {
     const int64_t first = at + s->o.rank * s->o.batch;
-    int64_t       n     = s->o.batch;
+    const SampleRow *r = &slot->rows;
+    int64_t n = s->o.batch;
     if (!s->o.shuffle) n = LT_MAX(LT_MIN(n, s->epoch_samples - first), (int64_t)0);
-    slot->batch = (StreamBatch){.samples  = n,
-                                .input    = slot->input,
-                                .target   = slot->target,
-                                .position = slot->position,
-                                .seg_lo   = slot->seg_lo,
-                                .sample   = slot->sample};
+    slot->batch = (StreamBatch){.samples = n,
+                                .input = r->input,
+                                .target = r->target,
+                                .position = r->position,
+                                .seg_lo = r->seg_lo,
+                                .sample = slot->sample,
+                                .type = r->type,
+                                .seg_hi = r->seg_hi,
+                                .picks = s->shape.picks,
+                                .pick_row = r->pick_row,
+                                .pick_target = r->pick_target,
+                                .seqs = s->shape.seqs,
+                                .seq_row = r->seq_row,
+                                .seq_target = r->seq_target,
+                                .span_target = r->span_target};
     for (int64_t i = 0; i < n; i++) TRY(make_sample(s, first + i, slot, i, err));
     return ERR_NONE;
 }
@@ -158,13 +166,13 @@ static bool has_work(const Stream *s)
 static void *prefetch(void *arg)
 {
     Stream *s = arg;
-    Err     err;
+    Err err;
     mutex_lock(&s->lock);
     for (;;) {
         while (!s->quit && !has_work(s)) cond_wait(&s->changed, &s->lock);
         if (s->quit) break;
-        Slot          *slot       = &s->slot[(s->head + s->filled) % SLOTS];
-        const int64_t  at         = s->fill_at;
+        Slot *slot = &s->slot[(s->head + s->filled) % SLOTS];
+        const int64_t at = s->fill_at;
         const uint64_t generation = s->generation;
         mutex_unlock(&s->lock);
         err_clear(&err);
@@ -173,7 +181,7 @@ static void *prefetch(void *arg)
         if (generation != s->generation) continue;
         if (status != ERR_NONE) {
             s->status = status;
-            s->err    = err;
+            s->err = err;
         } else {
             s->filled++;
             s->fill_at = position_after(s, at);
@@ -194,7 +202,7 @@ Status stream_next(Stream *s, StreamBatch *out, Err *err)
     while (s->filled == 0 && s->status == ERR_NONE) cond_wait(&s->changed, &s->lock);
     const Status status = s->filled > 0 ? ERR_NONE : s->status;
     if (status == ERR_NONE) {
-        *out    = s->slot[s->head].batch;
+        *out = s->slot[s->head].batch;
         s->head = (s->head + 1) % SLOTS;
         s->filled--;
         s->held = true;
@@ -211,22 +219,28 @@ Status stream_seek(Stream *s, int64_t global_samples, Err *err)
     if (global_samples < 0)
         return err_set(err, ERR_USAGE, "data position %" PRId64 " is negative", global_samples);
     if (!s->o.shuffle && global_samples > s->epoch_samples)
-        return err_set(err, ERR_USAGE, "data position %" PRId64 " is behind the last of %" PRId64
-                                       " samples",
+        return err_set(err, ERR_USAGE,
+                       "data position %" PRId64 " is behind the last of %" PRId64 " samples",
                        global_samples, s->epoch_samples);
     mutex_lock(&s->lock);
     s->generation++;
-    s->filled  = 0;
-    s->status  = ERR_NONE;
+    s->filled = 0;
+    s->status = ERR_NONE;
     s->fill_at = s->told = global_samples;
     cond_broadcast(&s->changed);
     mutex_unlock(&s->lock);
     return ERR_NONE;
 }
 
-int64_t stream_tell(const Stream *s) { return s->told; }
+int64_t stream_tell(const Stream *s)
+{
+    return s->told;
+}
 
-void stream_info(const Stream *s, StreamInfo *out) { *out = s->info; }
+void stream_info(const Stream *s, StreamInfo *out)
+{
+    *out = s->info;
+}
 
 // ---------------------------------------------------------------- open
 
@@ -245,8 +259,10 @@ static Status open_source(Stream *s, const char *path, double weight, Err *err)
 {
     Source *src = &s->source[s->sources];
     src->weight = weight;
-    src->epoch  = -1;
-    TRY(corpus_open(&src->corpus, path, s->o.split == STREAM_VAL, err));
+    src->epoch = -1;
+    src->made.number = s->sources;
+    src->made.o = s->o;
+    TRY(corpus_open(&src->made.corpus, path, s->o.split == STREAM_VAL, err));
     s->sources++;
     return ERR_NONE;
 }
@@ -255,12 +271,12 @@ static Status open_source(Stream *s, const char *path, double weight, Err *err)
 static Status open_sources(Stream *s, const char *data, Err *err)
 {
     const char *colon = strrchr(data, ':');
-    double      weight;
+    double weight;
     if (file_exists(data) || !colon) return open_source(s, data, 1, err);
     for (const char *p = data; *p;) {
-        const size_t n    = strcspn(p, ",");
-        const char  *mark = memrchr(p, ':', n);
-        char         path[PATH_CAP];
+        const size_t n = strcspn(p, ",");
+        const char *mark = memrchr(p, ':', n);
+        char path[PATH_CAP];
         if (!mark || mark == p || mark - p >= PATH_CAP ||
             !parse_weight(mark + 1, n - (size_t)(mark + 1 - p), &weight)) {
             const Status bad = err_set(
@@ -284,32 +300,14 @@ static const char *split_word(const Stream *s)
     return s->o.split == STREAM_VAL ? "val" : "train";
 }
 
-static Status check_source(const Stream *s, Source *src, Err *err)
+static Status check_source(const Stream *s, const Corpus *c, Err *err)
 {
-    const Corpus *c = &src->corpus;
-    src->samples    = (c->tokens - 1) / s->o.block_size;
-    if (src->samples < 1) {
-        const Status bad = err_set(err, ERR_USAGE,
-                                   "%s: its %s split has %" PRId64 " token%s, but a block_size of "
-                                   "%" PRId64 " needs %" PRId64,
-                                   c->path, split_word(s), c->tokens, plural_s(c->tokens),
-                                   s->o.block_size, s->o.block_size + 1);
-        err_hint(err, "more text, a smaller block_size%s",
-                 s->o.split == STREAM_VAL ? ", or a larger val_fraction" : "");
-        return bad;
-    }
     if (c->has_meta && s->o.vocab_size > 0 && c->meta.vocab_size > s->o.vocab_size) {
-        const Status bad = err_set(err, ERR_USAGE, "%s: made with a vocabulary of %" PRId64 " ids, "
-                                                   "but the model has %" PRId64,
+        const Status bad = err_set(err, ERR_USAGE,
+                                   "%s: made with a vocabulary of %" PRId64 " ids, "
+                                   "but the model has %" PRId64,
                                    c->path, c->meta.vocab_size, s->o.vocab_size);
         err_hint(err, "make the data with the model's tokenizer: lathe data --tokenizer=");
-        return bad;
-    }
-    if (s->o.document_mask && !c->document) {
-        const Status bad = err_set(err, ERR_USAGE, "%s: data.document_mask needs to know where "
-                                                   "documents begin, and these files do not say",
-                                   c->path);
-        err_hint(err, "lathe data keeps a document index; MMIDIDX files have one, too");
         return bad;
     }
     return ERR_NONE;
@@ -318,108 +316,177 @@ static Status check_source(const Stream *s, Source *src, Err *err)
 static Status check_together(const Stream *s, Err *err)
 {
     const Corpus *known = NULL;
-    bool          pairs = false;
+    bool pairs = false;
     for (int k = 0; k < s->sources; k++) {
-        const Corpus *c = &s->source[k].corpus;
+        const Corpus *c = &s->source[k].made.corpus;
         pairs |= c->mask != NULL;
         if (!c->has_meta) continue;
         if (known && known->meta.tokenizer != c->meta.tokenizer)
-            return err_set(err, ERR_USAGE, "%s and %s were made with different tokenizers "
-                                           "(fingerprints %016" PRIx64 " and %016" PRIx64 ")",
+            return err_set(err, ERR_USAGE,
+                           "%s and %s were made with different tokenizers "
+                           "(fingerprints %016" PRIx64 " and %016" PRIx64 ")",
                            known->path, c->path, known->meta.tokenizer, c->meta.tokenizer);
         known = c;
     }
     if (s->o.completion_only && !pairs) {
-        const Status bad = err_set(err, ERR_USAGE, "%s: loss.mask=completion, but its %s split has "
-                                                   "no prompt/completion data",
-                                   s->source[0].corpus.path, split_word(s));
+        const Status bad = err_set(err, ERR_USAGE,
+                                   "%s: loss.mask=completion, but its %s split has "
+                                   "no prompt/completion data",
+                                   s->source[0].made.corpus.path, split_word(s));
         err_hint(err, "jsonl lines {\"prompt\": ..., \"completion\": ...} make such data");
         return bad;
     }
     return ERR_NONE;
 }
 
-static void fill_info(Stream *s)
+// What the files say.
+static void fill_facts(Stream *s)
 {
-    StreamInfo *info       = &s->info;
-    double      text_bytes = 0;
-    bool        measured   = true;
+    StreamInfo *info = &s->info;
+    double text_bytes = 0;
+    bool measured = true;
     for (int k = 0; k < s->sources; k++) {
-        const Source *src = &s->source[k];
-        const Corpus *c   = &src->corpus;
+        const Corpus *c = &s->source[k].made.corpus;
         info->tokens += c->tokens;
         info->documents += c->documents;
-        info->samples_an_epoch += src->samples;
-        s->samples[k] = src->samples;
-        info->dropped_tokens += c->tokens - 1 - src->samples * s->o.block_size;
         measured &= c->has_meta;
         if (!c->has_meta) continue;
         text_bytes += (double)c->meta.split[c->split].text_bytes;
         if (info->tokenizer_dir[0]) continue;
         info->vocab_size = c->meta.vocab_size;
-        info->tokenizer  = c->meta.tokenizer;
+        info->tokenizer = c->meta.tokenizer;
         snprintf(info->tokenizer_dir, sizeof info->tokenizer_dir, "%s", c->path);
     }
     if (measured) info->bytes_per_token = text_bytes / (double)info->tokens;
+}
+
+static Status open_samples(Stream *s, Err *err)
+{
+    StreamInfo *info = &s->info;
+    double weights[ORDER_MAX_SOURCES];
+    for (int k = 0; k < s->sources; k++) {
+        SampleSource *made = &s->source[k].made;
+        TRY(s->kind->open(made, err));
+        s->samples[k] = made->samples;
+        weights[k] = s->source[k].weight;
+        info->samples_an_epoch += made->samples;
+        info->dropped_tokens += made->dropped_tokens;
+        info->sequences += made->sequences;
+    }
+    s->shape = s->source[0].made.shape;
+    info->picks = s->shape.picks;
+    info->seqs = s->shape.seqs;
     s->epoch_samples = info->samples_an_epoch;
+    mixture_init(&s->mixture, weights, s->sources, s->o.seed);
+    return ERR_NONE;
+}
+
+// The next n words of *at, where they are wanted. Without memory this only counts.
+static int32_t *carve(int32_t *memory, int64_t *at, int64_t n, bool wanted)
+{
+    int32_t *const here = memory && wanted ? memory + *at : NULL;
+    if (wanted) *at += n;
+    return here;
+}
+
+static int64_t lay_out(const Stream *s, int32_t *memory, SampleRow *r)
+{
+    const SampleShape *shape = &s->shape;
+    const int64_t S = s->o.batch, T = s->o.block_size, P = shape->picks, Q = shape->seqs;
+    int64_t at = 0;
+    r->input = carve(memory, &at, S * T, true);
+    r->target = carve(memory, &at, S * T, shape->target);
+    r->position = carve(memory, &at, S * T, shape->segments);
+    r->seg_lo = carve(memory, &at, S * T, shape->segments);
+    r->type = carve(memory, &at, S * T, shape->bert);
+    r->seg_hi = carve(memory, &at, S * T, shape->bert);
+    r->pick_row = carve(memory, &at, S * P, P > 0);
+    r->pick_target = carve(memory, &at, S * P, P > 0);
+    r->seq_row = carve(memory, &at, S * Q, Q > 0);
+    r->seq_target = carve(memory, &at, S * Q, Q > 0);
+    r->span_target = carve(memory, &at, S * 2, shape->spans);
+    return at;
 }
 
 static Status take_memory(Stream *s, Err *err)
 {
     const int64_t T = s->o.block_size, S = s->o.batch;
     ASSERT(T <= INT32_MAX && S <= (int64_t)1 << 40 && S * T <= (int64_t)1 << 48, "batch too large");
-    const size_t array = (size_t)(S * T) * sizeof(int32_t);
-    s->ids             = mem_alloc((size_t)(T + 1) * sizeof *s->ids);
-    bool all           = s->ids != NULL;
+    SampleRow none;
+    const size_t bytes = (size_t)lay_out(s, NULL, &none) * sizeof(int32_t);
+    bool all = true;
     for (int i = 0; i < SLOTS; i++) {
-        Slot *slot   = &s->slot[i];
-        slot->input  = mem_alloc(array);
-        slot->target = mem_alloc(array);
+        Slot *slot = &s->slot[i];
+        slot->memory = mem_alloc(bytes);
         slot->sample = mem_alloc((size_t)S * sizeof *slot->sample);
-        all &= slot->input && slot->target && slot->sample;
-        if (!s->o.document_mask) continue;
-        slot->position = mem_alloc(array);
-        slot->seg_lo   = mem_alloc(array);
-        all &= slot->position && slot->seg_lo;
+        all &= slot->memory && slot->sample;
+        (void)lay_out(s, slot->memory, &slot->rows);
     }
-    return all ? ERR_NONE : mem_err(err, array * 4 * SLOTS, "the batches of the data stream");
+    return all ? ERR_NONE : mem_err(err, bytes * SLOTS, "the batches of the data stream");
 }
 
-static Status prepare(Stream *s, const char *data, Err *err)
+// The files, and what they say.
+static Status open_files(Stream *s, const char *data, Err *err)
 {
     if (!data || !data[0]) return err_set(err, ERR_USAGE, "no data given (--data=FOLDER)");
     s->source = mem_calloc(ORDER_MAX_SOURCES, sizeof *s->source);
     if (!s->source) return mem_err(err, ORDER_MAX_SOURCES * sizeof *s->source, "the data sources");
     TRY(open_sources(s, data, err));
-    for (int k = 0; k < s->sources; k++) TRY(check_source(s, &s->source[k], err));
+    for (int k = 0; k < s->sources; k++) TRY(check_source(s, &s->source[k].made.corpus, err));
     TRY(check_together(s, err));
-    double weights[ORDER_MAX_SOURCES];
-    for (int k = 0; k < s->sources; k++) weights[k] = s->source[k].weight;
-    mixture_init(&s->mixture, weights, s->sources, s->o.seed);
-    fill_info(s);
+    fill_facts(s);
+    return ERR_NONE;
+}
+
+static Status prepare(Stream *s, const char *data, Err *err)
+{
+    TRY(open_files(s, data, err));
+    TRY(open_samples(s, err));
     TRY(take_memory(s, err));
     return thread_start(&s->thread, prefetch, s, err);
+}
+
+static Stream *new_stream(const StreamOptions *o, Err *err, Status *status)
+{
+    static const SampleKind *const kinds[] = {&sample_windows};
+    ASSERT(o->ranks > 0 && o->rank >= 0 && o->rank < o->ranks, "rank %d of %d", o->rank, o->ranks);
+    Stream *s = mem_calloc(1, sizeof *s);
+    *status = s ? ERR_NONE : mem_err(err, sizeof *s, "the data stream");
+    if (!s) return NULL;
+    s->o = *o;
+    s->o.data = NULL;
+    s->kind = kinds[o->content];
+    mutex_init(&s->lock);
+    cond_init(&s->changed);
+    return s;
 }
 
 Status stream_open(Stream **out, const StreamOptions *o, Err *err)
 {
     ASSERT(o->block_size > 0 && o->batch > 0, "block_size %" PRId64 ", batch %" PRId64,
            o->block_size, o->batch);
-    ASSERT(o->ranks > 0 && o->rank >= 0 && o->rank < o->ranks, "rank %d of %d", o->rank, o->ranks);
-    *out      = NULL;
-    Stream *s = mem_calloc(1, sizeof *s);
-    if (!s) return mem_err(err, sizeof *s, "the data stream");
-    s->o      = *o;
-    s->o.data = NULL;
-    mutex_init(&s->lock);
-    cond_init(&s->changed);
-    const Status status = prepare(s, o->data, err);
+    *out = NULL;
+    Status status;
+    Stream *s = new_stream(o, err, &status);
+    TRY(status);
+    status = prepare(s, o->data, err);
     if (status != ERR_NONE) {
         stream_close(s);
         return status;
     }
     *out = s;
     return ERR_NONE;
+}
+
+Status stream_facts(StreamInfo *out, const StreamOptions *o, Err *err)
+{
+    Status status;
+    Stream *s = new_stream(o, err, &status);
+    TRY(status);
+    status = open_files(s, o->data, err);
+    *out = s->info;
+    stream_close(s);
+    return status;
 }
 
 void stream_close(Stream *s)
@@ -432,15 +499,14 @@ void stream_close(Stream *s)
     thread_join(&s->thread);
     cond_destroy(&s->changed);
     mutex_destroy(&s->lock);
-    for (int k = 0; k < s->sources; k++) corpus_close(&s->source[k].corpus);
+    for (int k = 0; k < s->sources; k++) {
+        s->kind->close(&s->source[k].made);
+        corpus_close(&s->source[k].made.corpus);
+    }
     mem_free(s->source);
     for (int i = 0; i < SLOTS; i++) {
-        mem_free(s->slot[i].input);
-        mem_free(s->slot[i].target);
-        mem_free(s->slot[i].position);
-        mem_free(s->slot[i].seg_lo);
+        mem_free(s->slot[i].memory);
         mem_free(s->slot[i].sample);
     }
-    mem_free(s->ids);
     mem_free(s);
 }

@@ -28,8 +28,15 @@ typedef struct Stream Stream;
 
 typedef enum StreamSplit { STREAM_TRAIN = 0, STREAM_VAL } StreamSplit;
 
+// What the model reads; data of another kind is refused.
+typedef enum StreamContent {
+    STREAM_TOKENS = 0, // windows of a run of tokens
+    STREAM_PAIRS       // pairs of segments, masked: BERT
+} StreamContent;
+
 typedef struct StreamOptions {
     const char *data;      // DIR, or DIR:WEIGHT,DIR:WEIGHT,...  borrowed during open
+    StreamContent content;
     StreamSplit split;
     int64_t     block_size; // T
     int64_t     batch;      // samples a call of stream_next returns (this rank's share of a step)
@@ -39,6 +46,13 @@ typedef struct StreamOptions {
     bool        document_mask;  // see StreamBatch
     bool        completion_only; // loss.mask=completion: count the loss on completions only
     int64_t     vocab_size;     // of the model; 0: not checked
+
+    // Pairs. Without shuffle the masks are those of seed 0 and epoch 0: every evaluation sees the
+    // same ones.
+    int64_t     pack;            // most sequences in a sample; 0 is 1
+    double      mask_prob;       // share of a sequence's tokens that are predicted
+    int64_t     max_predictions; // in a sample; 0: mask_prob of block_size, and 1 a sequence
+    bool        whole_word;      // words are masked with all of their tokens
 } StreamOptions;
 
 typedef struct StreamBatch { // owned by the Stream, valid until the next stream_next
@@ -71,6 +85,9 @@ typedef struct StreamInfo {
     int64_t  documents;
     int64_t  samples_an_epoch;
     int64_t  dropped_tokens;   // tail shorter than a block
+    int64_t  sequences;        // pairs: in the samples of an epoch; else 0
+    int64_t  picks, seqs;      // pairs: StreamBatch's of every batch; else 0
+    int64_t  max_seq_length;   // pairs: tokens of one at most; else 0
     int64_t  vocab_size;       // the tokenizer's, 0 when the files do not say
     uint64_t tokenizer;        // fingerprint, 0 when the files do not say
     double   bytes_per_token;  // of the split's text, 0 when the files do not say
@@ -80,6 +97,9 @@ typedef struct StreamInfo {
 LT_C_BEGIN
 // On failure *out is NULL. All memory is taken now.
 LT_MUST_CHECK Status stream_open(Stream **out, const StreamOptions *o, Err *err);
+// What the files say of a split, and no samples: block_size and batch need not be known. Counts of
+// samples, sequences and picks are 0.
+LT_MUST_CHECK Status stream_facts(StreamInfo *out, const StreamOptions *o, Err *err);
 // The next batch. A validation stream (shuffle off) ends after one epoch: then samples == 0.
 LT_MUST_CHECK Status stream_next(Stream *s, StreamBatch *out, Err *err);
 LT_MUST_CHECK Status stream_seek(Stream *s, int64_t global_samples, Err *err);
