@@ -28,20 +28,29 @@
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
 
+enum { HF_LABELS = 256, HF_LABEL_CAP = 64 };
+
 // What a config.json says, in lathe's words. The engine turns it into its ModelConfig and back.
 typedef struct HfConfig {
-    char architecture[64];                    // "GPT2LMHeadModel"
-    char model_type[32];                      // "gpt2"
+    char architecture[64];                    // "GPT2LMHeadModel", "BertForPreTraining", ...
+    char model_type[32];                      // "gpt2", "bert"
     int64_t n_layer, n_head, n_embd, n_inner; // n_inner: MLP width, 4 n_embd when absent or null
     int64_t n_positions, vocab_size;
     double layer_norm_epsilon, initializer_range;
-    double embd_pdrop, attn_pdrop, resid_pdrop;
-    char activation[32]; // "gelu_new", "gelu", "relu"
+    double embd_pdrop, attn_pdrop, resid_pdrop; // BERT: embd = resid = hidden_dropout_prob
+    char activation[32];                        // "gelu_new", "gelu", "relu"
     bool tie_word_embeddings;
     bool scale_attn_weights;
     bool bias; // lathe's own key, true when absent: false = no biases (nanoGPT's bias=False)
-    int64_t bos_token_id, eos_token_id; // -1: none
+    int64_t bos_token_id, eos_token_id; // -1: none; BERT: not read
     char dtype[16]; // "float32", "bfloat16", "float16"; from dtype or torch_dtype
+    // BERT only
+    int64_t n_types;           // type_vocab_size
+    int64_t pad_token_id;      // -1: none
+    bool has_pooler;           // what the architecture says; of a BertModel, what its weights say
+    double classifier_dropout; // kept for transformers; -1: as the other layers
+    int64_t n_labels;          // of a sequence or token classification; else 0
+    char label[HF_LABELS][HF_LABEL_CAP]; // id2label; each differs from the others
 } HfConfig;
 
 LT_C_BEGIN

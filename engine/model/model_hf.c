@@ -18,11 +18,43 @@ static const struct {
     {"relu", ACT_RELU},
 };
 
+// BERT's classes in transformers, and what of our model each is.
+static const struct {
+    const char *name;
+    ModelHead head;
+    bool pooler; // of HEAD_NONE: may be
+} berts[] = {
+    {"BertForPreTraining", HEAD_PRETRAIN, true},
+    {"BertForMaskedLM", HEAD_MLM, false},
+    {"BertModel", HEAD_NONE, true},
+    {"BertForSequenceClassification", HEAD_CLASSIFY, true},
+    {"BertForTokenClassification", HEAD_TAG, false},
+    {"BertForQuestionAnswering", HEAD_QA, false},
+};
+
+static Status bert_from_hf(ModelConfig *c, const HfConfig *hf, Err *err)
+{
+    *c = model_config_bert(hf->n_layer, hf->n_head, hf->n_embd, hf->n_positions, hf->vocab_size);
+    c->n_types = hf->n_types;
+    c->pooler = hf->has_pooler;
+    c->n_labels = hf->n_labels;
+    for (size_t i = 0; i < LT_COUNT(berts); i++) {
+        if (strcmp(hf->architecture, berts[i].name) != 0) continue;
+        c->head = berts[i].head;
+        return ERR_NONE;
+    }
+    return err_set(err, ERR_UNSUPPORTED, "architecture %s: lathe has no such BERT",
+                   hf->architecture);
+}
+
 Status model_from_hf(ModelConfig *c, const HfConfig *hf, Err *err)
 {
-    if (strcmp(hf->model_type, "gpt2") != 0)
-        return err_set(err, ERR_UNSUPPORTED, "model_type %s: lathe runs gpt2", hf->model_type);
+    const bool bert = strcmp(hf->model_type, "bert") == 0;
+    if (!bert && strcmp(hf->model_type, "gpt2") != 0)
+        return err_set(err, ERR_UNSUPPORTED, "model_type %s: lathe runs gpt2 and bert",
+                       hf->model_type);
     *c = model_config_gpt2(hf->n_layer, hf->n_head, hf->n_embd, hf->n_positions, hf->vocab_size);
+    if (bert) TRY(bert_from_hf(c, hf, err));
     c->n_inner = hf->n_inner;
     c->norm_eps = hf->layer_norm_epsilon;
     c->init_std = hf->initializer_range;
@@ -38,8 +70,27 @@ Status model_from_hf(ModelConfig *c, const HfConfig *hf, Err *err)
             return model_config_check(c, err);
         }
     }
-    return err_set(err, ERR_UNSUPPORTED,
-                   "activation_function %s: lathe has gelu_new, gelu and relu", hf->activation);
+    return err_set(err, ERR_UNSUPPORTED, "activation %s: lathe has gelu_new, gelu and relu",
+                   hf->activation);
+}
+
+static void bert_to_hf(HfConfig *hf, const ModelConfig *c)
+{
+    snprintf(hf->model_type, sizeof hf->model_type, "bert");
+    hf->n_types = c->n_types;
+    hf->bos_token_id = hf->eos_token_id = -1;
+    hf->classifier_dropout = -1;
+    if (c->head == HEAD_CLASSIFY || c->head == HEAD_TAG) hf->n_labels = c->n_labels;
+    ASSERT(hf->n_labels <= HF_LABELS, "%lld labels", (long long)hf->n_labels);
+    for (int64_t i = 0; i < hf->n_labels; i++)
+        snprintf(hf->label[i], sizeof hf->label[i], "LABEL_%lld", (long long)i);
+    for (size_t i = 0; i < LT_COUNT(berts); i++) {
+        if (berts[i].head != c->head) continue;
+        snprintf(hf->architecture, sizeof hf->architecture, "%s", berts[i].name);
+        hf->has_pooler = berts[i].pooler && (c->pooler || c->head != HEAD_NONE);
+        return;
+    }
+    ASSERT(false, "head %d is no BERT's", (int)c->head);
 }
 
 void model_to_hf(HfConfig *hf, const ModelConfig *c, int64_t end_token, DType dtype)
@@ -62,6 +113,7 @@ void model_to_hf(HfConfig *hf, const ModelConfig *c, int64_t end_token, DType dt
                      .eos_token_id = end_token};
     snprintf(hf->architecture, sizeof hf->architecture, "GPT2LMHeadModel");
     snprintf(hf->model_type, sizeof hf->model_type, "gpt2");
+    if (c->norm_position == NORM_POST) bert_to_hf(hf, c);
     ASSERT(dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16, "%s",
            dtype_name(dtype));
     snprintf(hf->dtype, sizeof hf->dtype, "%s",
