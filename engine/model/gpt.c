@@ -573,14 +573,14 @@ static Status embed_backward(Model *m, OpCtx *cx, const ModelBatch *b, bool firs
     return ERR_NONE;
 }
 
-Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, float loss_scale, bool first,
+Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, ModelLossScale scale, bool first,
                        Err *err)
 {
     ASSERT(m->o.train, "this model was built for the forward pass only");
     const ModelConfig *c = &m->c;
     if (m->fp8 && first) TRY(fp8_cast_weights(m->fp8, cx, &m->weights, err));
     TRY(trunk(m, cx, b, true, err));
-    TRY(head_backward(m, cx, b, loss_scale, first, err));
+    TRY(head_backward(m, cx, b, scale.row, first, err));
 
     const int last = m->params->n_block - 1;
     const Layer w = take(m, last);

@@ -61,6 +61,8 @@ typedef struct ModelOptions {
     bool train;    // room for a backward pass; off: loss only
     bool recompute;
     int64_t head_rows; // rows of logits at one time
+    int64_t picks;     // most in a batch; BERT only, as seqs
+    int64_t seqs;
     uint64_t seed;     // of dropout
     Fp8State *fp8;     // borrowed; NULL: nothing is in FP8
 } ModelOptions;
@@ -87,7 +89,10 @@ typedef struct Model {
     float *meanf, *rstdf; // [N]
     void *tmp;            // [N,C] act: a branch's output on its way to the residual add
     void *logits;         // [head_rows,Vp] act
-    float *loss;          // [N]
+    float *loss;          // [N] HEAD_LM, [picks], or [2,B] HEAD_QA: first tokens, then last ones
+    float *loss_seq;      // [seqs]
+    float *hit, *hit_seq; // as loss, loss_seq. 1: the target is the model's first choice, 0: it is
+                          // not, or does not count
     void *dresid;         // [N,C] resid
     void *dtmp, *dwide;   // [N,C], [N,max(F,3C)] act
     void *dlnf;           // [N,C] act
@@ -103,18 +108,29 @@ LT_MUST_CHECK Status model_build(Model *m, const ModelConfig *c, const Precision
                                  float *grads, Arena *step, Err *err);
 void model_free(Model *m);
 
-// Losses of every row into m->loss (device), nothing else is changed but buffers.
+// Losses into m->loss and m->loss_seq, hits into m->hit and m->hit_seq (device; NULL: the head has
+// none), nothing else is changed but buffers.
 LT_MUST_CHECK Status model_loss(Model *m, OpCtx *cx, const ModelBatch *b, Err *err);
 
-// Forward and backward of one micro-batch: m->loss as above, and gradients of
-// loss_scale * *m->loss_scale * sum of the counted losses into m->grads: assigned when `first`,
-// else accumulated.
+// Forward and backward of one micro-batch: losses as above, no hits, and gradients of
+// *m->loss_scale * (scale.row * sum of m->loss + scale.seq * sum of m->loss_seq) into m->grads:
+// assigned when `first`, else accumulated.
 // With FP8, `first` also makes the step's FP8 weights, and fp8_end_step belongs behind the last.
-LT_MUST_CHECK Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, float loss_scale,
+LT_MUST_CHECK Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, ModelLossScale scale,
                                      bool first, Err *err);
 
 // Logits [B*T, Vp] (activation type) of a whole batch, for tests and evaluation of choices; B*T
 // must not exceed head_rows. *logits is m's buffer, valid until the next call.
 LT_MUST_CHECK Status model_logits(Model *m, OpCtx *cx, const ModelBatch *b, const void **logits,
                                   Err *err);
+
+// BERT, activation type, m's buffers, valid until the next call. What the trunk makes of every row,
+// [B*T,C], and the pooler of every sequence, [seqs,C] (NULL without a pooler):
+LT_MUST_CHECK Status model_embed(Model *m, OpCtx *cx, const ModelBatch *b, const void **rows,
+                                 const void **pooled, Err *err);
+// The head's logits. rows: [picks,Vp] of masked tokens (picks <= head_rows), [picks,n_labels] of
+// HEAD_TAG, [B*T,2] of HEAD_QA. seqs: [seqs,2] of the next sentence, [seqs,n_labels]. NULL: the
+// head has none. Targets are not read.
+LT_MUST_CHECK Status model_scores(Model *m, OpCtx *cx, const ModelBatch *b, const void **rows,
+                                  const void **seqs, Err *err);
 LT_C_END

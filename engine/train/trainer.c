@@ -80,7 +80,8 @@ static Status add_losses(Trainer *t, double *sum, int64_t rows, bool first, Err 
 
 static Status micro_step(Trainer *t, const ModelBatch *b, float scale, bool first, Err *err)
 {
-    TRY(model_gradients(&t->model, &t->cx, b, scale, first, err));
+    const ModelLossScale by = {.row = scale};
+    TRY(model_gradients(&t->model, &t->cx, b, by, first, err));
     return add_losses(t, t->opt.loss, b->B * b->T, first, err);
 }
 
@@ -92,7 +93,7 @@ static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
     const ModelBatch b = micro_batch(t, 0, s->batch_size);
     t->cx.plan = &micro;
     if (s->prec.fp8) { // the first step: scratch only
-        TRY(model_gradients(&t->model, &t->cx, &b, 1.0f, true, err));
+        TRY(model_gradients(&t->model, &t->cx, &b, (ModelLossScale){.row = 1}, true, err));
         micro = (OpPlan){.scratch_bytes = micro.scratch_bytes};
         t->fp8.started = true;
     }

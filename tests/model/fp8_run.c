@@ -102,7 +102,8 @@ void gradients(Run *r, int64_t sample, int64_t B, float scale, bool first)
                           .input = d.input + sample * T,
                           .target = d.target + sample * T,
                           .sample = d.sample + sample};
-    must(model_gradients(&r->t.model, &r->t.cx, &m, scale, first, &err), &err);
+    const ModelLossScale by = {.row = scale};
+    must(model_gradients(&r->t.model, &r->t.cx, &m, by, first, &err), &err);
 }
 
 size_t weights_bytes(const Run *r)

@@ -291,7 +291,8 @@ static void ignored_samples_scale_no_gradient(void **state)
         const ModelBatch m = {
             .B = k ? S : 1, .T = T, .input = d.input, .target = d.target, .sample = d.sample};
         for (int i = 0; i < SLOTS; i++) r.t.fp8.amax[i] = -1;
-        must(model_gradients(&r.t.model, &r.t.cx, &m, 0.05f, true, &err), &err);
+        const ModelLossScale scale = {.row = 0.05f};
+        must(model_gradients(&r.t.model, &r.t.cx, &m, scale, true, &err), &err);
         memcpy(amax[k], r.t.fp8.amax, sizeof amax[k]);
     }
     for (int i = FP8_DY; i < SLOTS; i += FP8_KINDS) assert_true(amax[0][i] == amax[1][i]);

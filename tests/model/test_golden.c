@@ -186,9 +186,8 @@ static double gradients(Bench *b, const Golden *g)
         const int64_t sample[16] = {0};
         const ModelBatch mb = {
             .B = step, .T = W, .input = in + k * W, .target = target + k * W, .sample = sample};
-        must(model_gradients(&b->t.model, &b->t.cx, &mb, (float)(1.0 / (double)counted), k == 0,
-                             &err),
-             &err);
+        const ModelLossScale scale = {.row = (float)(1.0 / (double)counted)};
+        must(model_gradients(&b->t.model, &b->t.cx, &mb, scale, k == 0, &err), &err);
         for (int64_t i = 0; i < step * W; i++) sum += (double)b->t.model.loss[i];
     }
     return sum / (double)counted;
