@@ -4,6 +4,8 @@
 //     windows    a run of tokens      block_size + 1 tokens, for a GPT     sample_windows.c
 //     pairs      documents [CLS] A    one document, or a pack of them,     sample_pairs.c
 //                [SEP] B [SEP]        masked, for BERT
+//     examples   labelled examples,   one of them, or a window of one      sample_examples.c
+//                in memory
 //
 // The stream (stream.c) decides which sample comes when, in which thread, and into which memory; a
 // kind only fills the row it is given. All that a sample depends on is in SampleAt.
@@ -58,4 +60,4 @@ typedef struct SampleKind {
     void (*close)(SampleSource *s);
 } SampleKind;
 
-extern const SampleKind sample_windows, sample_pairs;
+extern const SampleKind sample_windows, sample_pairs, sample_examples;

@@ -12,6 +12,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 #include "engine/data/corpus.h"
+#include "engine/data/examples.h"
 #include "engine/data/order.h"
 #include "engine/data/sample.h"
 
@@ -255,13 +256,19 @@ static bool parse_weight(const char *text, size_t n, double *weight)
     return *end == 0 && isfinite(*weight) && *weight > 0;
 }
 
-static Status open_source(Stream *s, const char *path, double weight, Err *err)
+static Source *next_source(Stream *s, double weight)
 {
     Source *src = &s->source[s->sources];
     src->weight = weight;
     src->epoch = -1;
     src->made.number = s->sources;
     src->made.o = s->o;
+    return src;
+}
+
+static Status open_source(Stream *s, const char *path, double weight, Err *err)
+{
+    Source *src = next_source(s, weight);
     TRY(corpus_open(&src->made.corpus, path, s->o.split == STREAM_VAL, err));
     s->sources++;
     return ERR_NONE;
@@ -428,9 +435,18 @@ static Status take_memory(Stream *s, Err *err)
 // The files, and what they say.
 static Status open_files(Stream *s, const char *data, Err *err)
 {
-    if (!data || !data[0]) return err_set(err, ERR_USAGE, "no data given (--data=FOLDER)");
+    const bool examples = s->o.content == STREAM_EXAMPLES;
+    if (!examples && (!data || !data[0]))
+        return err_set(err, ERR_USAGE, "no data given (--data=FOLDER)");
     s->source = mem_calloc(ORDER_MAX_SOURCES, sizeof *s->source);
     if (!s->source) return mem_err(err, ORDER_MAX_SOURCES * sizeof *s->source, "the data sources");
+    if (examples) {
+        (void)next_source(s, 1);
+        s->sources++;
+        s->info.tokens = s->o.examples->tokens;
+        s->info.documents = s->o.examples->examples;
+        return ERR_NONE;
+    }
     TRY(open_sources(s, data, err));
     for (int k = 0; k < s->sources; k++) TRY(check_source(s, &s->source[k].made.corpus, err));
     TRY(check_together(s, err));
@@ -448,7 +464,8 @@ static Status prepare(Stream *s, const char *data, Err *err)
 
 static Stream *new_stream(const StreamOptions *o, Err *err, Status *status)
 {
-    static const SampleKind *const kinds[] = {&sample_windows};
+    static const SampleKind *const kinds[] = {
+        [STREAM_TOKENS] = &sample_windows, [STREAM_EXAMPLES] = &sample_examples};
     ASSERT(o->ranks > 0 && o->rank >= 0 && o->rank < o->ranks, "rank %d of %d", o->rank, o->ranks);
     Stream *s = mem_calloc(1, sizeof *s);
     *status = s ? ERR_NONE : mem_err(err, sizeof *s, "the data stream");

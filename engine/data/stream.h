@@ -31,7 +31,8 @@ typedef enum StreamSplit { STREAM_TRAIN = 0, STREAM_VAL } StreamSplit;
 // What the model reads; data of another kind is refused.
 typedef enum StreamContent {
     STREAM_TOKENS = 0, // windows of a run of tokens
-    STREAM_PAIRS       // pairs of segments, masked: BERT
+    STREAM_PAIRS,      // pairs of segments, masked: BERT
+    STREAM_EXAMPLES    // labelled examples, of o->examples and not of o->data
 } StreamContent;
 
 typedef struct StreamOptions {
@@ -53,6 +54,8 @@ typedef struct StreamOptions {
     double      mask_prob;       // share of a sequence's tokens that are predicted
     int64_t     max_predictions; // in a sample; 0: mask_prob of block_size, and 1 a sequence
     bool        whole_word;      // words are masked with all of their tokens
+
+    const struct ExampleView *examples; // STREAM_EXAMPLES: must outlive the stream
 } StreamOptions;
 
 typedef struct StreamBatch { // owned by the Stream, valid until the next stream_next

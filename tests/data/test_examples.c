@@ -4,6 +4,7 @@
 #include "support.h"
 #include "engine/base/token.h"
 #include "engine/data/examples.h"
+#include "engine/data/stream.h"
 
 // 0 [PAD], 1 [UNK], 2 [CLS], 3 [SEP], then in this order:
 static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\ndog\nsat\nran\n##"
@@ -400,6 +401,54 @@ static void a_tenth_is_held_out_and_nothing_is_lost(void **state)
     examples_close(&e);
 }
 
+// The stream hands out every example once an epoch, in another order each time, and goes on from
+// any place with the same batches.
+static void a_stream_of_examples_can_be_resumed(void **state)
+{
+    enum { N = 7, BATCH = 3, BATCHES = 14 };
+    const Fixture *f = *state;
+    const ExampleOptions o = options(f, EXAMPLE_CLASSIFY, 8);
+    Examples e =
+        read_examples(f, &o, "r.tsv", "the\t0\ncat\t1\ndog\t2\nsat\t3\nran\t4\na\t5\nb\t6\n");
+    ExampleView all;
+    Err err = {0};
+    must(example_view_all(&all, &e, &err), &err);
+    const StreamOptions so = {.content = STREAM_EXAMPLES,
+                              .examples = &all,
+                              .block_size = 8,
+                              .batch = BATCH,
+                              .ranks = 1,
+                              .seed = 5,
+                              .shuffle = true};
+    Stream *s;
+    StreamBatch b;
+    int32_t first[BATCH * BATCHES];
+    int seen[N] = {0};
+    must(stream_open(&s, &so, &err), &err);
+    for (int k = 0; k < BATCHES; k++) {
+        must(stream_next(s, &b, &err), &err);
+        assert_int_equal(b.counted, 0);
+        assert_int_equal(b.counted_seqs, BATCH);
+        assert_int_equal(b.sequences, BATCH);
+        assert_int_equal(b.tokens, 3 * BATCH);
+        for (int i = 0; i < BATCH; i++) {
+            first[k * BATCH + i] = b.seq_target[i];
+            seen[b.seq_target[i]]++;
+            assert_int_equal(b.input[i * 8 + 1], e.ids.id[3 * b.seq_target[i] + 1]);
+        }
+    }
+    for (int i = 0; i < N; i++) assert_int_equal(seen[i], BATCH * BATCHES / N);
+    assert_true(memcmp(first, first + N, N * sizeof *first) != 0);
+    for (int k = 0; k < BATCHES; k += 5) {
+        must(stream_seek(s, (int64_t)k * BATCH, &err), &err);
+        must(stream_next(s, &b, &err), &err);
+        assert_memory_equal(b.seq_target, first + k * BATCH, BATCH * sizeof *first);
+    }
+    stream_close(s);
+    example_view_close(&all);
+    examples_close(&e);
+}
+
 static void texts_to_predict_may_be_anything(void **state)
 {
     const Fixture *f = *state;
@@ -475,6 +524,7 @@ int main(void)
         cmocka_unit_test(answers_are_found_by_character_and_byte),
         cmocka_unit_test(long_contexts_become_windows),
         cmocka_unit_test(a_tenth_is_held_out_and_nothing_is_lost),
+        cmocka_unit_test(a_stream_of_examples_can_be_resumed),
         cmocka_unit_test(texts_to_predict_may_be_anything),
         cmocka_unit_test(labels_have_bounds),
     };
