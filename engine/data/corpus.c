@@ -17,11 +17,11 @@ static const char *const split_name[2] = {"train", "val"};
 static Status add_piece(Corpus *c, const char *path, CorpusPiece **out, Err *err)
 {
     const size_t bytes = (size_t)(c->pieces + 1) * sizeof *c->piece;
-    CorpusPiece *list  = mem_realloc(c->piece, bytes);
+    CorpusPiece *list = mem_realloc(c->piece, bytes);
     if (!list) return mem_err(err, bytes, "the list of shards");
-    c->piece       = list;
+    c->piece = list;
     CorpusPiece *p = &c->piece[c->pieces];
-    *p             = (CorpusPiece){.begin = c->tokens, .path = mem_strdup(path)};
+    *p = (CorpusPiece){.begin = c->tokens, .path = mem_strdup(path)};
     if (!p->path) return mem_err(err, strlen(path) + 1, "the list of shards");
     c->pieces++;
     *out = p;
@@ -47,9 +47,9 @@ static Status open_shard(CorpusPiece *p, Err *err)
     if (p->map.size < SHARD_HEADER_BYTES)
         return err_set(err, ERR_FORMAT, "%s: %zu bytes, a shard's header alone has %d", p->path,
                        p->map.size, SHARD_HEADER_BYTES);
-    const bool    wide    = header_word(p, 0) == SHARD_MAGIC_32;
+    const bool wide = header_word(p, 0) == SHARD_MAGIC_32;
     const int32_t version = header_word(p, 1), tokens = header_word(p, 2);
-    const int32_t want    = wide ? SHARD_VERSION_32 : SHARD_VERSION_16;
+    const int32_t want = wide ? SHARD_VERSION_32 : SHARD_VERSION_16;
     if (version != want)
         return err_set(err, ERR_FORMAT, "%s: shard version %d, expected %d", p->path, version,
                        want);
@@ -57,12 +57,13 @@ static Status open_shard(CorpusPiece *p, Err *err)
         return err_set(err, ERR_FORMAT, "%s: the header says %d tokens", p->path, tokens);
     const uint64_t bytes = SHARD_HEADER_BYTES + (uint64_t)tokens * (wide ? 4 : 2);
     if (bytes != p->map.size)
-        return err_set(err, ERR_FORMAT, "%s: %zu bytes, but the header says %d tokens, which are "
-                                        "%llu bytes",
+        return err_set(err, ERR_FORMAT,
+                       "%s: %zu bytes, but the header says %d tokens, which are "
+                       "%llu bytes",
                        p->path, p->map.size, tokens, (unsigned long long)bytes);
-    p->data   = p->map.data + SHARD_HEADER_BYTES;
+    p->data = p->map.data + SHARD_HEADER_BYTES;
     p->tokens = tokens;
-    p->width  = wide ? TOKEN_U32 : TOKEN_U16;
+    p->width = wide ? TOKEN_U32 : TOKEN_U16;
     return ERR_NONE;
 }
 
@@ -71,18 +72,17 @@ static Status open_headerless(CorpusPiece *p, Err *err)
     if (p->map.size % 2)
         return err_set(err, ERR_FORMAT, "%s: %zu bytes is no whole number of uint16 tokens",
                        p->path, p->map.size);
-    p->data   = p->map.data;
+    p->data = p->map.data;
     p->tokens = (int64_t)(p->map.size / 2);
-    p->width  = TOKEN_U16;
+    p->width = TOKEN_U16;
     return ERR_NONE;
 }
 
 static Status unknown_magic(const CorpusPiece *p, Err *err)
 {
     const uint32_t magic = p->map.size >= 4 ? (uint32_t)header_word(p, 0) : 0;
-    const Status   s     = err_set(err, ERR_FORMAT,
-                                   "%s: unknown magic %u; a token shard begins with %d", p->path,
-                                   magic, SHARD_MAGIC_16);
+    const Status s = err_set(err, ERR_FORMAT, "%s: unknown magic %u; a token shard begins with %d",
+                             p->path, magic, SHARD_MAGIC_16);
     err_hint(err, "headerless uint16 files are read under the names train.bin and val.bin");
     return s;
 }
@@ -97,18 +97,18 @@ static Status open_mmididx(Corpus *c, CorpusPiece *p, const char *idx, Err *err)
         mmid_close(&index);
         return s;
     }
-    p->data   = p->map.data;
+    p->data = p->map.data;
     p->tokens = index.tokens;
-    p->width  = index.width;
+    p->width = index.width;
     // Documents of several files follow each other.
-    const int64_t n    = c->documents + index.documents;
-    uint64_t     *list = mem_realloc(c->own_document, (size_t)n * sizeof *list);
+    const int64_t n = c->documents + index.documents;
+    uint64_t *list = mem_realloc(c->own_document, (size_t)n * sizeof *list);
     if (list) {
         c->own_document = list;
         for (int64_t i = 0; i < index.documents; i++)
             list[c->documents + i] = (uint64_t)c->tokens + index.document[i];
         c->documents = n;
-        c->document  = list;
+        c->document = list;
     }
     mmid_close(&index);
     return list ? ERR_NONE : mem_err(err, (size_t)n * sizeof *list, "the documents");
@@ -127,8 +127,8 @@ static bool index_path(char out[PATH_CAP], const char *bin)
 static Status add_file(Corpus *c, const char *path, Err *err)
 {
     CorpusPiece *p;
-    char         idx[PATH_CAP];
-    const char  *name = path_base(path);
+    char idx[PATH_CAP];
+    const char *name = path_base(path);
     TRY(add_piece(c, path, &p, err));
     const bool mmid = index_path(idx, path) && file_exists(idx);
     if (mmid)
@@ -166,8 +166,9 @@ static Status check_documents(const Corpus *c, const char *name, Err *err)
     for (int64_t i = 0; i < c->documents; i++) {
         const bool rises = i == 0 ? c->document[0] == 0 : c->document[i] > c->document[i - 1];
         if (!rises || c->document[i] >= (uint64_t)c->tokens)
-            return err_set(err, ERR_FORMAT, "%s/%s: document %lld begins at token %llu, which is "
-                                            "out of order",
+            return err_set(err, ERR_FORMAT,
+                           "%s/%s: document %lld begins at token %llu, which is "
+                           "out of order",
                            c->path, name, (long long)i, (unsigned long long)c->document[i]);
     }
     return ERR_NONE;
@@ -176,11 +177,11 @@ static Status check_documents(const Corpus *c, const char *name, Err *err)
 static Status open_own(Corpus *c, Err *err)
 {
     TRY(data_meta_read(&c->meta, c->path, err));
-    c->has_meta        = true;
+    c->has_meta = true;
     const MetaSplit *s = &c->meta.split[c->split];
     for (int i = 0; i < s->shards; i++) {
         CorpusPiece *p;
-        char         path[PATH_CAP];
+        char path[PATH_CAP];
         TRY(path_join(path, c->path, s->shard[i].name, err));
         TRY(add_piece(c, path, &p, err));
         if (!has_shard_magic(p)) return unknown_magic(p, err);
@@ -194,7 +195,7 @@ static Status open_own(Corpus *c, Err *err)
         TRY(map_side_file(c, &s->index, INDEX_MAGIC,
                           INDEX_HEADER_BYTES + (uint64_t)s->documents * 8, &c->index_map, err));
         // A map begins at a page, and the header is 8 bytes: aligned.
-        c->document  = (const uint64_t *)(const void *)(c->index_map.data + INDEX_HEADER_BYTES);
+        c->document = (const uint64_t *)(const void *)(c->index_map.data + INDEX_HEADER_BYTES);
         c->documents = s->documents;
         TRY(check_documents(c, s->index.name, err));
     }
@@ -202,6 +203,12 @@ static Status open_own(Corpus *c, Err *err)
         TRY(map_side_file(c, &s->mask, MASK_MAGIC,
                           INDEX_HEADER_BYTES + (uint64_t)(s->tokens + 7) / 8, &c->mask_map, err));
         c->mask = c->mask_map.data + INDEX_HEADER_BYTES;
+    }
+    if (s->next.name[0]) {
+        TRY(map_side_file(c, &s->next, NEXT_MAGIC,
+                          INDEX_HEADER_BYTES + (uint64_t)(s->documents + 7) / 8, &c->next_map,
+                          err));
+        c->next = c->next_map.data + INDEX_HEADER_BYTES;
     }
     return ERR_NONE;
 }
@@ -255,8 +262,8 @@ static Status open_any(Corpus *c, Err *err)
             TRY(open_foreign_folder(c, err));
     }
     if (c->tokens > 0) return ERR_NONE;
-    const Status s = err_set(err, ERR_USAGE, "%s: no tokens in its %s split", c->path,
-                             split_name[c->split]);
+    const Status s =
+        err_set(err, ERR_USAGE, "%s: no tokens in its %s split", c->path, split_name[c->split]);
     err_hint(err, c->has_meta ? "lathe data --val_fraction says how much is kept for validation"
                               : "lathe data makes a data folder from text");
     return s;
@@ -283,6 +290,7 @@ void corpus_close(Corpus *c)
     mem_free(c->own_document);
     file_unmap(&c->index_map);
     file_unmap(&c->mask_map);
+    file_unmap(&c->next_map);
     data_meta_free(&c->meta);
     *c = (Corpus){0};
 }
@@ -311,6 +319,16 @@ int64_t corpus_documents_until(const Corpus *c, int64_t at)
 bool corpus_counts(const Corpus *c, int64_t at)
 {
     return !c->mask || (c->mask[at >> 3] >> (at & 7) & 1);
+}
+
+int64_t corpus_document_end(const Corpus *c, int64_t i)
+{
+    return i + 1 < c->documents ? (int64_t)c->document[i + 1] : c->tokens;
+}
+
+bool corpus_random_next(const Corpus *c, int64_t i)
+{
+    return c->next[i >> 3] >> (i & 7) & 1;
 }
 
 static const CorpusPiece *piece_of(const Corpus *c, int64_t at)
@@ -363,8 +381,9 @@ static int64_t token_at(const CorpusPiece *p, int64_t i)
 
 static Status bad_id(const CorpusPiece *p, int64_t i, int64_t id, int64_t vocab_size, Err *err)
 {
-    const Status s = err_set(err, ERR_FORMAT, "%s: token %lld is id %lld, but the vocabulary has "
-                                              "%lld ids",
+    const Status s = err_set(err, ERR_FORMAT,
+                             "%s: token %lld is id %lld, but the vocabulary has "
+                             "%lld ids",
                              p->path, (long long)i, (long long)id, (long long)vocab_size);
     err_hint(err, "the data was made with another tokenizer, or the file is damaged");
     return s;
@@ -377,8 +396,8 @@ Status corpus_read(const Corpus *c, int64_t at, int64_t n, int64_t vocab_size, i
            (long long)(at + n), (long long)c->tokens);
     const int64_t limit = vocab_size > 0 ? vocab_size : INT32_MAX;
     while (n > 0) {
-        const CorpusPiece *p    = piece_of(c, at);
-        const int64_t      from = at - p->begin, k = LT_MIN(n, p->tokens - from);
+        const CorpusPiece *p = piece_of(c, at);
+        const int64_t from = at - p->begin, k = LT_MIN(n, p->tokens - from);
         for (int64_t i = 0; i < k; i++) {
             const int64_t id = token_at(p, from + i);
             if (id < 0 || id >= limit) return bad_id(p, from + i, id, limit, err);

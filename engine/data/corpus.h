@@ -30,28 +30,30 @@ typedef enum TokenWidth {
 } TokenWidth;
 
 typedef struct CorpusPiece { // tokens [begin, begin + tokens) of the split
-    FileMap        map;
+    FileMap map;
     const uint8_t *data; // of the first token, in map
-    int64_t        begin, tokens;
-    TokenWidth     width;
-    char          *path; // owned
+    int64_t begin, tokens;
+    TokenWidth width;
+    char *path; // owned
 } CorpusPiece;
 
 typedef struct Corpus {
-    char         path[PATH_CAP]; // as it was named
-    CorpusPiece *piece;          // owned
-    int          pieces;
-    int64_t      tokens;
-    bool         has_meta;
-    DataMeta     meta; // when has_meta
-    int          split;
+    char path[PATH_CAP]; // as it was named
+    CorpusPiece *piece;  // owned
+    int pieces;
+    int64_t tokens;
+    bool has_meta;
+    DataMeta meta; // when has_meta
+    int split;
 
-    int64_t         documents; // 0: not known
-    const uint64_t *document;  // [documents] first tokens, rising from 0; NULL: not known
-    uint64_t       *own_document; // behind `document` when it is not a map
-    FileMap         index_map;
-    const uint8_t  *mask; // one bit a token, lowest first: counts on completions; NULL: none
-    FileMap         mask_map;
+    int64_t documents;        // 0: not known
+    const uint64_t *document; // [documents] first tokens, rising from 0; NULL: not known
+    uint64_t *own_document;   // behind `document` when it is not a map
+    FileMap index_map;
+    const uint8_t *mask; // one bit a token, lowest first: counts on completions; NULL: none
+    FileMap mask_map;
+    const uint8_t *next; // one bit a document: its second segment is a random one; NULL: no pairs
+    FileMap next_map;
 } Corpus;
 
 LT_C_BEGIN
@@ -62,6 +64,9 @@ LT_MUST_CHECK Status corpus_read(const Corpus *c, int64_t at, int64_t n, int64_t
                                  int32_t *dst, Err *err);
 // The number of documents that begin at or before token `at`. Needs `document`.
 int64_t corpus_documents_until(const Corpus *c, int64_t at);
-bool    corpus_counts(const Corpus *c, int64_t at); // is this token a target on completions?
-void    corpus_close(Corpus *c);                    // of a zeroed one too
+bool corpus_counts(const Corpus *c, int64_t at); // is this token a target on completions?
+// Where document i ends: the first token behind it. Needs `document`.
+int64_t corpus_document_end(const Corpus *c, int64_t i);
+bool corpus_random_next(const Corpus *c, int64_t i); // of pair i. Needs `next`.
+void corpus_close(Corpus *c);                        // of a zeroed one too
 LT_C_END

@@ -38,9 +38,26 @@ static json_t *split_to_json(const MetaSplit *s)
                           "counted_tokens", (json_int_t)s->counted_tokens, "shards", shards);
     if (s->index.name[0]) all &= json_object_set_new(o, "index", file_to_json(&s->index)) == 0;
     if (s->mask.name[0]) all &= json_object_set_new(o, "mask", file_to_json(&s->mask)) == 0;
+    if (s->next.name[0]) {
+        all &= json_object_set_new(o, "next", file_to_json(&s->next)) == 0;
+        all &= json_object_set_new(o, "random_next", json_integer(s->random_next)) == 0;
+        all &= json_object_set_new(o, "texts", json_integer(s->texts)) == 0;
+    }
     if (all) return o;
     json_decref(o);
     return NULL;
+}
+
+static bool add_pairs(json_t *o, const MetaPairs *p)
+{
+    json_t *pairs =
+        json_pack("{s:I, s:f, s:I, s:I, s:s, s:i, s:i, s:i, s:i}", "max_seq_length",
+                  (json_int_t)p->max_seq_length, "short_seq_prob", p->short_seq_prob, "dupe_factor",
+                  (json_int_t)p->dupe_factor, "seed", (json_int_t)p->seed, "sentences",
+                  p->sentences, "cls_token", (int)p->cls, "sep_token", (int)p->sep, "mask_token",
+                  (int)p->mask, "pad_token", (int)p->pad);
+    return json_object_set_new(o, "content", json_string("pairs")) == 0 &&
+           json_object_set_new(o, "pairs", pairs) == 0;
 }
 
 Status data_meta_write(const DataMeta *m, const char *dir, Err *err)
@@ -54,7 +71,10 @@ Status data_meta_write(const DataMeta *m, const char *dir, Err *err)
                           (int)m->end_token, "token_bytes", m->token_bytes, "empty_documents",
                           (json_int_t)m->empty_documents, split_name[0],
                           split_to_json(&m->split[0]), split_name[1], split_to_json(&m->split[1]));
-    if (!o) return mem_err(err, 4096, META_FILE);
+    if (!o || (m->pairs.max_seq_length && !add_pairs(o, &m->pairs))) {
+        json_decref(o);
+        return mem_err(err, 4096, META_FILE);
+    }
     Buf text = {0};
     Status s = json_text_append(&text, o, JSON_INDENT(2) | JSON_PRESERVE_ORDER, err);
     if (s == ERR_NONE) s = file_replace(path, text.data, text.len, err);
@@ -154,6 +174,33 @@ static void get_split(Reader *r, const json_t *o, const char *name, MetaSplit *o
     const json_t *index = json_object_get(o, "index"), *mask = json_object_get(o, "mask");
     if (index) get_file(r, index, &out->index);
     if (mask) get_file(r, mask, &out->mask);
+    const json_t *next = json_object_get(o, "next");
+    if (!next) return;
+    get_file(r, next, &out->next);
+    out->random_next = get_number(r, o, "random_next", 0, out->documents);
+    out->texts = get_count(r, o, "texts");
+}
+
+static int32_t get_token(Reader *r, const json_t *o, const char *name, const DataMeta *m)
+{
+    return (int32_t)get_number(r, o, name, 0, m->vocab_size - 1);
+}
+
+static void get_pairs(Reader *r, const json_t *o, DataMeta *m)
+{
+    MetaPairs *p = &m->pairs;
+    p->max_seq_length = get_number(r, o, "max_seq_length", 5, INT32_MAX);
+    p->short_seq_prob = json_number_value(json_object_get(o, "short_seq_prob"));
+    p->dupe_factor = get_number(r, o, "dupe_factor", 1, INT32_MAX);
+    p->seed = (uint64_t)get_count(r, o, "seed");
+    get_string(r, o, "sentences", p->sentences, sizeof p->sentences);
+    p->cls = get_token(r, o, "cls_token", m);
+    p->sep = get_token(r, o, "sep_token", m);
+    p->mask = get_token(r, o, "mask_token", m);
+    p->pad = get_token(r, o, "pad_token", m);
+    for (int i = 0; i < 2; i++)
+        if (m->split[i].tokens > 0 && (!m->split[i].next.name[0] || !m->split[i].index.name[0]))
+            wrong(r, "next", "is missing, or \"index\"");
 }
 
 static void get_meta(Reader *r, const json_t *o, DataMeta *m)
@@ -172,6 +219,14 @@ static void get_meta(Reader *r, const json_t *o, DataMeta *m)
     if (m->token_bytes == 3) wrong(r, "token_bytes", "is not 2 or 4");
     for (int i = 0; i < 2; i++)
         get_split(r, json_object_get(o, split_name[i]), split_name[i], &m->split[i]);
+    const json_t *content = json_object_get(o, "content");
+    if (!content) return;
+    char what[16];
+    get_string(r, o, "content", what, sizeof what);
+    if (strcmp(what, "pairs") != 0)
+        wrong(r, "content", "is neither missing nor \"pairs\"");
+    else
+        get_pairs(r, json_object_get(o, "pairs"), m);
 }
 
 Status data_meta_read(DataMeta *m, const char *dir, Err *err)

@@ -11,16 +11,22 @@
 
 enum { PACK_TOKENS = 8192 };
 
+typedef struct BitFile { // one bit after the other, the lowest of a byte first
+    FileWriter file;
+    int64_t bits;
+    uint8_t byte; // bits that do not fill one yet
+} BitFile;
+
 struct SplitWriter {
     const char *dir;
     const char *name;
-    int         token_bytes;
-    int64_t     shard_tokens;
-    int64_t     in_shard; // tokens in the open shard
-    MetaSplit   meta;
-    FileWriter  shard, index, mask;
-    uint8_t     mask_byte; // bits that do not fill a byte yet
-    uint8_t     pack[PACK_TOKENS * 4];
+    int token_bytes;
+    int64_t shard_tokens;
+    int64_t in_shard; // tokens in the open shard
+    MetaSplit meta;
+    FileWriter shard, index;
+    BitFile mask, next;
+    uint8_t pack[PACK_TOKENS * 4];
 };
 
 static Status path_of(const SplitWriter *w, char path[PATH_CAP], const char *file, Err *err)
@@ -39,24 +45,24 @@ Status split_writer_open(SplitWriter **out, const char *dir, const char *name, i
     ASSERT(token_bytes == 2 || token_bytes == 4, "%d bytes a token", token_bytes);
     ASSERT(shard_tokens > 0 && shard_tokens <= SHARD_MAX_TOKENS, "shards of %lld tokens",
            (long long)shard_tokens);
-    *out           = NULL;
+    *out = NULL;
     SplitWriter *w = mem_calloc(1, sizeof *w);
     if (!w) return mem_err(err, sizeof *w, "a shard writer");
-    w->dir          = dir;
-    w->name         = name;
-    w->token_bytes  = token_bytes;
+    w->dir = dir;
+    w->name = name;
+    w->token_bytes = token_bytes;
     w->shard_tokens = shard_tokens;
-    w->shard.fd = w->index.fd = w->mask.fd = -1;
-    *out                                   = w;
+    w->shard.fd = w->index.fd = w->mask.file.fd = w->next.file.fd = -1;
+    *out = w;
     return ERR_NONE;
 }
 
 static Status write_header(FileWriter *f, int token_bytes, int64_t tokens, Err *err)
 {
     int32_t h[SHARD_HEADER_WORDS] = {0};
-    h[0]                          = token_bytes == 2 ? SHARD_MAGIC_16 : SHARD_MAGIC_32;
-    h[1]                          = token_bytes == 2 ? SHARD_VERSION_16 : SHARD_VERSION_32;
-    h[2]                          = (int32_t)tokens;
+    h[0] = token_bytes == 2 ? SHARD_MAGIC_16 : SHARD_MAGIC_32;
+    h[1] = token_bytes == 2 ? SHARD_VERSION_16 : SHARD_VERSION_32;
+    h[2] = (int32_t)tokens;
     return file_write(f, h, sizeof h, err);
 }
 
@@ -65,7 +71,7 @@ static Status open_shard(SplitWriter *w, Err *err)
     if (w->meta.shards >= 99999)
         return err_set(err, ERR_USAGE, "more than 99999 shards; raise shard_tokens");
     const size_t bytes = (size_t)(w->meta.shards + 1) * sizeof *w->meta.shard;
-    MetaFile    *list  = mem_realloc(w->meta.shard, bytes);
+    MetaFile *list = mem_realloc(w->meta.shard, bytes);
     if (!list) return mem_err(err, bytes, "the list of shards");
     w->meta.shard = list;
     char part[64], path[PATH_CAP];
@@ -79,7 +85,7 @@ static Status open_shard(SplitWriter *w, Err *err)
 static void record_shard(SplitWriter *w, const char *name, const FileWriter *f)
 {
     MetaFile *m = &w->meta.shard[w->meta.shards++];
-    *m          = (MetaFile){.tokens = w->in_shard, .bytes = f->written, .crc = f->crc};
+    *m = (MetaFile){.tokens = w->in_shard, .bytes = f->written, .crc = f->crc};
     snprintf(m->name, sizeof m->name, "%s", name);
 }
 
@@ -90,7 +96,7 @@ static Status copy_short_shard(SplitWriter *w, const char *part, const char *pat
     FileMap map;
     TRY(file_map(part, &map, err));
     FileWriter f = {.fd = -1};
-    Status     s = file_create(&f, path, err);
+    Status s = file_create(&f, path, err);
     if (s == ERR_NONE) s = write_header(&f, w->token_bytes, w->in_shard, err);
     if (s == ERR_NONE)
         s = file_write(&f, map.data + SHARD_HEADER_BYTES, map.size - SHARD_HEADER_BYTES, err);
@@ -133,16 +139,22 @@ Status split_writer_document(SplitWriter *w, Err *err)
     return file_write(&w->index, &start, sizeof start, err);
 }
 
-// Bits for tokens [from, from + n), n >= 0.
-static Status put_mask(SplitWriter *w, int64_t from, int64_t n, bool counts, Err *err)
+static Status put_bits(BitFile *f, int64_t n, bool bit, Err *err)
 {
-    for (int64_t i = from; i < from + n; i++) {
-        w->mask_byte |= (uint8_t)((unsigned)counts << (i & 7));
-        if ((i & 7) != 7) continue;
-        TRY(file_write(&w->mask, &w->mask_byte, 1, err));
-        w->mask_byte = 0;
+    for (int64_t end = f->bits + n; f->bits < end; f->bits++) {
+        f->byte |= (uint8_t)((unsigned)bit << (f->bits & 7));
+        if ((f->bits & 7) != 7) continue;
+        TRY(file_write(&f->file, &f->byte, 1, err));
+        f->byte = 0;
     }
     return ERR_NONE;
+}
+
+Status split_writer_next(SplitWriter *w, bool random, Err *err)
+{
+    if (w->next.file.fd < 0) TRY(open_side_file(w, &w->next.file, "next", NEXT_MAGIC, err));
+    w->meta.random_next += random;
+    return put_bits(&w->next, 1, random, err);
 }
 
 static Status put_in_shard(SplitWriter *w, const int32_t *id, int64_t n, Err *err)
@@ -162,17 +174,17 @@ static Status put_in_shard(SplitWriter *w, const int32_t *id, int64_t n, Err *er
 
 Status split_writer_put(SplitWriter *w, const int32_t *id, int64_t n, bool counts, Err *err)
 {
-    if (!counts && n > 0 && w->mask.fd < 0) {
+    if (!counts && n > 0 && w->mask.file.fd < 0) {
         // The first prompt: what came before it counts.
-        TRY(open_side_file(w, &w->mask, "mask", MASK_MAGIC, err));
-        TRY(put_mask(w, 0, w->meta.tokens, true, err));
+        TRY(open_side_file(w, &w->mask.file, "mask", MASK_MAGIC, err));
+        TRY(put_bits(&w->mask, w->meta.tokens, true, err));
     }
-    if (w->mask.fd >= 0) TRY(put_mask(w, w->meta.tokens, n, counts, err));
+    if (w->mask.file.fd >= 0) TRY(put_bits(&w->mask, n, counts, err));
     if (counts) w->meta.counted_tokens += n;
     while (n > 0) {
         if (w->shard.fd < 0) TRY(open_shard(w, err));
         const int64_t room = w->shard_tokens - w->in_shard;
-        const int64_t k    = LT_MIN(LT_MIN(n, room), (int64_t)PACK_TOKENS);
+        const int64_t k = LT_MIN(LT_MIN(n, room), (int64_t)PACK_TOKENS);
         TRY(put_in_shard(w, id, k, err));
         id += k;
         n -= k;
@@ -187,19 +199,23 @@ static Status finish_side_file(FileWriter *f, MetaFile *m, Err *err)
     snprintf(m->name, sizeof m->name, "%s", path_base(f->path));
     TRY(file_commit(f, err));
     m->bytes = f->written;
-    m->crc   = f->crc;
+    m->crc = f->crc;
     return ERR_NONE;
+}
+
+static Status finish_bits(BitFile *f, MetaFile *m, Err *err)
+{
+    if (f->bits & 7) TRY(file_write(&f->file, &f->byte, 1, err));
+    return finish_side_file(&f->file, m, err);
 }
 
 Status split_writer_finish(SplitWriter *w, MetaSplit *out, Err *err)
 {
     if (w->shard.fd >= 0) TRY(close_shard(w, err));
     if (w->index.fd >= 0) TRY(finish_side_file(&w->index, &w->meta.index, err));
-    if (w->mask.fd >= 0) {
-        if (w->meta.tokens & 7) TRY(file_write(&w->mask, &w->mask_byte, 1, err));
-        TRY(finish_side_file(&w->mask, &w->meta.mask, err));
-    }
-    *out    = w->meta;
+    if (w->mask.file.fd >= 0) TRY(finish_bits(&w->mask, &w->meta.mask, err));
+    if (w->next.file.fd >= 0) TRY(finish_bits(&w->next, &w->meta.next, err));
+    *out = w->meta;
     w->meta = (MetaSplit){0};
     return ERR_NONE;
 }
@@ -209,7 +225,8 @@ void split_writer_close(SplitWriter *w)
     if (!w) return;
     file_abandon(&w->shard);
     file_abandon(&w->index);
-    file_abandon(&w->mask);
+    file_abandon(&w->mask.file);
+    file_abandon(&w->next.file);
     mem_free(w->meta.shard);
     mem_free(w);
 }

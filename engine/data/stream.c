@@ -307,8 +307,27 @@ static const char *split_word(const Stream *s)
     return s->o.split == STREAM_VAL ? "val" : "train";
 }
 
+// Data of the other architecture would train without a word, and learn nothing of use.
+static Status check_content(const Stream *s, const Corpus *c, Err *err)
+{
+    const bool pairs = c->has_meta && c->meta.pairs.max_seq_length > 0;
+    if (pairs == (s->o.content == STREAM_PAIRS)) return ERR_NONE;
+    const Status bad = pairs ? err_set(err, ERR_USAGE,
+                                       "%s: pairs of segments for BERT (lathe data "
+                                       "--format=bert), but a GPT reads a run of tokens",
+                                       c->path)
+                             : err_set(err, ERR_USAGE,
+                                       "%s: a run of tokens for a GPT, but BERT's pretraining "
+                                       "reads pairs of segments",
+                                       c->path);
+    err_hint(err, pairs ? "lathe data --format=gpt makes it from the text; or architecture=bert"
+                        : "lathe data --format=bert makes them from the text");
+    return bad;
+}
+
 static Status check_source(const Stream *s, const Corpus *c, Err *err)
 {
+    TRY(check_content(s, c, err));
     if (c->has_meta && s->o.vocab_size > 0 && c->meta.vocab_size > s->o.vocab_size) {
         const Status bad = err_set(err, ERR_USAGE,
                                    "%s: made with a vocabulary of %" PRId64 " ids, "
@@ -358,6 +377,7 @@ static void fill_facts(Stream *s)
         info->documents += c->documents;
         measured &= c->has_meta;
         if (!c->has_meta) continue;
+        info->max_seq_length = LT_MAX(info->max_seq_length, c->meta.pairs.max_seq_length);
         text_bytes += (double)c->meta.split[c->split].text_bytes;
         if (info->tokenizer_dir[0]) continue;
         info->vocab_size = c->meta.vocab_size;
@@ -464,8 +484,9 @@ static Status prepare(Stream *s, const char *data, Err *err)
 
 static Stream *new_stream(const StreamOptions *o, Err *err, Status *status)
 {
-    static const SampleKind *const kinds[] = {
-        [STREAM_TOKENS] = &sample_windows, [STREAM_EXAMPLES] = &sample_examples};
+    static const SampleKind *const kinds[] = {[STREAM_TOKENS] = &sample_windows,
+                                              [STREAM_PAIRS] = &sample_pairs,
+                                              [STREAM_EXAMPLES] = &sample_examples};
     ASSERT(o->ranks > 0 && o->rank >= 0 && o->rank < o->ranks, "rank %d of %d", o->rank, o->ranks);
     Stream *s = mem_calloc(1, sizeof *s);
     *status = s ? ERR_NONE : mem_err(err, sizeof *s, "the data stream");
