@@ -27,6 +27,7 @@ LT_INLINE VecF gemm_act(VecF x, Activation act)
     switch (act) {
     case ACT_GELU_TANH: return vm_gelu_tanh(x);
     case ACT_GELU_ERF: return vm_gelu_erf(x);
+    case ACT_TANH: return vm_tanh(x);
     case ACT_RELU: break;
     }
     return vec_max(vec_set(0.0f), x);
@@ -37,6 +38,7 @@ LT_INLINE VecF gemm_act_slope(VecF x, Activation act)
     switch (act) {
     case ACT_GELU_TANH: return vm_dgelu_tanh(x);
     case ACT_GELU_ERF: return vm_dgelu_erf(x);
+    case ACT_TANH: return 1.0f - vm_tanh(x) * vm_tanh(x);
     case ACT_RELU: break;
     }
     return vec_select(x == x, vec_select(x > 0.0f, vec_set(1.0f), vec_set(0.0f)), x);

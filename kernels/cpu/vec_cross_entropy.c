@@ -6,11 +6,13 @@
 //         gradient and finds the row in the cache.
 //
 //             x[0..V)  --sweep 1-->  maximum, sum  -->  loss
+//             x[0..t)  ------------>  hit: whether the target, if it is the maximum, is the first
 //             x[0..V)  --sweep 2-->  exp(x - maximum) * scale / sum, less scale at the target
 //             x[V..Vp) ------------> 0
 //
 // COST    reads a row twice and writes it once, two exp an element: about even between arithmetic
-//         and memory. Without the gradient only sweep 1.
+//         and memory. Without the gradient only sweep 1. hit reads a row again up
+//         to its target, where that is the maximum.
 // ROUND   Lanes in f32, their total and its logarithm in double.
 // SHAPES  everything the contract allows; a row is one thread's, so it depends on nothing else.
 //
@@ -43,6 +45,17 @@ LT_INLINE void fold(VecF *top, VecF *sum, const VecF *x, int n)
     *top = m;
 }
 
+// Is xt among x[0..t)?
+static bool occurs_before(const CrossEntropyArgs *a, int64_t row, int64_t t, float xt)
+{
+    for (int64_t v = 0; v < t; v += VL) {
+        const VecF x = vec_load_as_n(a->logits, a->dtype, row + v, t - v, NAN);
+        const VecF y = vec_select(x == xt, vec_set(1), vec_set(0));
+        if (vec_sum(y) > 0) return true;
+    }
+    return false;
+}
+
 LT_INLINE void row_run(const CrossEntropyArgs *a, DType dt, int64_t n)
 {
     enum { STEP = CE_BLOCK * VL };
@@ -67,6 +80,8 @@ LT_INLINE void row_run(const CrossEntropyArgs *a, DType dt, int64_t n)
 
     const float xt = dtype_load(a->logits, dt, row + t);
     a->loss[n] = (float)(log(total) + (double)(peak - xt));
+    if (a->hit) // the loss is finite if the target's logit is and no other is NaN or +infinity
+        a->hit[n] = isfinite(a->loss[n]) && xt == peak && !occurs_before(a, row, t, xt);
     if (!a->want_grad) return;
     const double scale = (double)a->grad_scale * (a->scale ? (double)*a->scale : 1.0);
     const double each = scale / total;
@@ -93,6 +108,7 @@ Status ISA_NAME(vec_cross_entropy)(const CrossEntropyArgs *a, OpCtx *cx, Err *er
     for (int64_t n = 0; n < a->N; n++) {
         if (a->target[n] == TOKEN_IGNORE) {
             a->loss[n] = 0;
+            if (a->hit) a->hit[n] = 0;
             if (a->want_grad)
                 memset((char *)a->logits + (size_t)(n * a->Vp) * bytes, 0, (size_t)a->Vp * bytes);
         } else if (a->dtype == DTYPE_F32) {

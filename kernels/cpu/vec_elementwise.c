@@ -1,10 +1,12 @@
-// vec_elementwise.c -- embeddings, dropout, column sums, sum of squares, casts.
-// Contracts: kernels/ops/embedding_fwd.h, embedding_bwd.h, dropout.h, bias_bwd.h, sum_squares.h,
-// cast.h    Built once an instruction set (isa.h)
+// vec_elementwise.c -- embeddings, chosen rows, dropout, column sums, sum of squares, casts.
+// Contracts: kernels/ops/embedding_fwd.h, embedding_bwd.h, gather_rows.h, scatter_rows.h,
+// dropout.h, bias_bwd.h, sum_squares.h, cast.h    Built once an instruction set (isa.h)
 //
 // WHAT    One pass, vectors of f32 in registers. How each is shared among threads:
 //
 //             embedding_fwd, dropout   rows
+//             gather_rows              rows
+//             scatter_rows             rows: those of a call are distinct
 //             embedding_bwd            columns: a table row may be hit by any n, in the order of n
 //             bias_bwd                 columns, SUM_COLS vectors wide; rows in runs of SUM_ROWS
 //             sum_squares              chunks of SQ_CHUNK, a double each in scratch, added in order
@@ -72,6 +74,45 @@ Status ISA_NAME(vec_embedding_bwd)(const EmbeddingBwdArgs *a, OpCtx *cx, Err *er
             if (a->dwte) add_row(a->dwte + row_at(a->token[n], a->V) * a->C, a, n, c0, c1);
             if (a->dwpe) add_row(a->dwpe + pos * a->C, a, n, c0, c1);
             if (a->dwtt) add_row(a->dwtt + (a->type ? a->type[n] * a->C : 0), a, n, c0, c1);
+        }
+    }
+    return ERR_NONE;
+}
+
+// ---- chosen rows --------------------------------------------------------------------------------
+
+LT_INLINE int64_t chosen_row(const int32_t *row, int64_t i, int64_t N)
+{
+    ASSERT(row[i] >= -1 && row[i] < N, "row %lld of %lld", (long long)row[i], (long long)N);
+    return row[i];
+}
+
+Status ISA_NAME(vec_gather_rows)(const GatherRowsArgs *a, OpCtx *cx, Err *err)
+{
+    (void)err;
+    const size_t bytes = (size_t)a->C * dtype_bytes(a->dtype);
+#pragma omp parallel for num_threads(cx->device->threads) schedule(static) if (a->n > 1)
+    for (int64_t i = 0; i < a->n; i++) {
+        const int64_t row = chosen_row(a->row, i, a->N);
+        char         *out = (char *)a->out + (size_t)i * bytes;
+        if (row < 0)
+            memset(out, 0, bytes);
+        else
+            memcpy(out, (const char *)a->x + (size_t)row * bytes, bytes);
+    }
+    return ERR_NONE;
+}
+
+Status ISA_NAME(vec_scatter_rows)(const ScatterRowsArgs *a, OpCtx *cx, Err *err)
+{
+    (void)err;
+#pragma omp parallel for num_threads(cx->device->threads) schedule(static) if (a->n > 1)
+    for (int64_t i = 0; i < a->n; i++) {
+        const int64_t row = chosen_row(a->row, i, a->N) * a->C, C = a->C;
+        for (int64_t c = 0; row >= 0 && c < C; c += VL) {
+            const VecF x = vec_load_as_n(a->x, a->dtype, i * C + c, C - c, 0);
+            const VecF y = vec_load_as_n(a->out, a->dtype, row + c, C - c, 0);
+            vec_store_as_n(a->out, a->dtype, row + c, C - c, y + x);
         }
     }
     return ERR_NONE;

@@ -14,6 +14,8 @@ void ISA_NAME(cpu_vec_register)(Ops *ops)
 {
     ADD(embedding_fwd);
     ADD(embedding_bwd);
+    ADD(gather_rows);
+    ADD(scatter_rows);
     ADD(dropout);
     ADD_SCRATCH(layernorm_fwd);
     ADD_SCRATCH(layernorm_bwd);

@@ -70,6 +70,7 @@ const char *refusal(const CudaDevice *d, const MatmulFp8Args *a)
         !tma_takes(a->C, a->ldc, a->c_dtype) || !tma_takes(a->aux, a->ldc, a->c_dtype) ||
         !takes(a->out.q, a->out.ld_q) || !takes(a->out.qt, a->out.ld_qt))
         return "a matrix or its rows not at multiples of 16 bytes";
+    if (a->epilogue != MATMUL_PLAIN && a->act == ACT_TANH) return "tanh";
     if (d->sm_count < 2) return "a GPU of one SM";
     if (!hopper_matmul_allows(&s, hopper_matmul_plan(&s)))
         return "operand types and epilogue without a kernel";

@@ -110,6 +110,7 @@ static const char *refusal(const CudaDevice *d, const MatmulArgs *a)
     if (a->c_dtype != a->ab_dtype && (a->c_dtype != DTYPE_F32 || a->epilogue != MATMUL_PLAIN))
         return "C of a type that is not the operands'";
     if (!built(instance_of(a), Tile::SMALL)) return "transposition and epilogue without a kernel";
+    if (a->epilogue != MATMUL_PLAIN && a->act == ACT_TANH) return "tanh";
     if (d->sm_count < 2) return "a GPU of one SM";
     return nullptr;
 }

@@ -16,7 +16,7 @@ Status matmul_check(const MatmulArgs *a, Err *err)
                        "M = %lld, N = %lld, K = %lld, lda = %lld, ldb = %lld, ldc = %lld",
                        (long long)a->M, (long long)a->N, (long long)a->K, (long long)a->lda,
                        (long long)a->ldb, (long long)a->ldc);
-    if ((unsigned)a->epilogue > MATMUL_DGELU || (unsigned)a->act > ACT_RELU)
+    if ((unsigned)a->epilogue > MATMUL_DGELU || (unsigned)a->act > ACT_TANH)
         return err_set(err, ERR_USAGE, "epilogue %d, act %d", (int)a->epilogue, (int)a->act);
     if (a->accumulate && a->epilogue != MATMUL_PLAIN)
         return err_set(err, ERR_USAGE, "accumulate goes with the plain epilogue only");

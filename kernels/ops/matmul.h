@@ -5,7 +5,8 @@
 //   epilogue MATMUL_PLAIN  C (+)= S
 //            MATMUL_GELU   aux = S (rounded to c_dtype), C = act(aux)
 //            MATMUL_DGELU  C = S * act'(aux)
-//   act is the tanh or the erf GELU (Hendrycks, Gimpel 2016), as `act` says; ReLU too.
+//   act is the tanh or the erf GELU (Hendrycks, Gimpel 2016), as `act` says; ReLU
+//   and tanh (of a pooler) too.
 //   A linear layer with weight W [out,in]:
 //     forward  y  = x W^T   M=rows N=out K=in    A=x  B=W trans_b
 //     dx       dx = dy W    M=rows N=in  K=out   A=dy B=W
@@ -26,7 +27,7 @@
 
 typedef enum MatmulEpilogue { MATMUL_PLAIN = 0, MATMUL_GELU, MATMUL_DGELU } MatmulEpilogue;
 
-typedef enum Activation { ACT_GELU_TANH = 0, ACT_GELU_ERF, ACT_RELU } Activation;
+typedef enum Activation { ACT_GELU_TANH = 0, ACT_GELU_ERF, ACT_RELU, ACT_TANH } Activation;
 
 typedef struct MatmulArgs {
     void          *C;    // [M,N] ldc   assign or accumulate, c_dtype

@@ -16,7 +16,7 @@ static Status legal_types(const MatmulFp8Args *a, Err *err)
 
 static Status legal_epilogue(const MatmulFp8Args *a, Err *err)
 {
-    if ((unsigned)a->epilogue > MATMUL_DGELU || (unsigned)a->act > ACT_RELU)
+    if ((unsigned)a->epilogue > MATMUL_DGELU || (unsigned)a->act > ACT_TANH)
         return err_set(err, ERR_USAGE, "epilogue %d, act %d", (int)a->epilogue, (int)a->act);
     if (a->accumulate &&
         (a->epilogue != MATMUL_PLAIN || a->c_dtype != DTYPE_F32 || a->out.scale || !a->C))

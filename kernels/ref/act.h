@@ -17,6 +17,7 @@ LT_INLINE double act_value(Activation act, double x)
     switch (act) {
     case ACT_GELU_TANH: return 0.5 * x * (1 + tanh(ACT_SQRT_2_PI * (x + ACT_CUBIC * x * x * x)));
     case ACT_GELU_ERF: return 0.5 * x * (1 + erf(x * ACT_SQRT_1_2));
+    case ACT_TANH: return tanh(x);
     case ACT_RELU: break;
     }
     return x > 0 || x != x ? x : 0; // NaN stays NaN
@@ -32,6 +33,7 @@ LT_INLINE double act_slope(Activation act, double x)
     }
     case ACT_GELU_ERF:
         return 0.5 * (1 + erf(x * ACT_SQRT_1_2)) + 0.5 * ACT_SQRT_2_PI * x * exp(-0.5 * x * x);
+    case ACT_TANH: return 1 - tanh(x) * tanh(x);
     case ACT_RELU: break;
     }
     return x > 0 ? 1 : (x != x ? x : 0);

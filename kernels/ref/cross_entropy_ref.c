@@ -9,8 +9,20 @@
 static void ignored_row(const CrossEntropyArgs *a, int64_t n)
 {
     a->loss[n] = 0;
+    if (a->hit) a->hit[n] = 0;
     for (int64_t v = 0; a->want_grad && v < a->Vp; v++)
         dtype_store(a->logits, a->dtype, n * a->Vp + v, 0);
+}
+
+static bool is_first_of_largest(const CrossEntropyArgs *a, int64_t row, int64_t t)
+{
+    const float xt = dtype_load(a->logits, a->dtype, row + t);
+    if (!isfinite(xt)) return false;
+    for (int64_t v = 0; v < a->V; v++) {
+        const float x = dtype_load(a->logits, a->dtype, row + v);
+        if (!(v < t ? x < xt : x <= xt)) return false;
+    }
+    return true;
 }
 
 static void counted_row(const CrossEntropyArgs *a, int64_t n)
@@ -22,6 +34,7 @@ static void counted_row(const CrossEntropyArgs *a, int64_t n)
         top = fmax(top, (double)dtype_load(a->logits, a->dtype, row + v));
     for (int64_t v = 0; v < a->V; v++)
         sum += exp((double)dtype_load(a->logits, a->dtype, row + v) - top);
+    if (a->hit) a->hit[n] = is_first_of_largest(a, row, t);
     const double scale = (double)a->grad_scale * (a->scale ? (double)*a->scale : 1.0);
     a->loss[n] = (float)(log(sum) + top - (double)dtype_load(a->logits, a->dtype, row + t));
     for (int64_t v = 0; a->want_grad && v < a->Vp; v++) {

@@ -4,7 +4,6 @@
 // off alignment (op_harness.h). Everything is small: the reference is slow on purpose.
 //
 // SPDX-License-Identifier: MIT
-#include "engine/base/rng.h"
 #include "kernels/ref/ref.h"
 #include "tests/kernels/op_cases.h"
 #include "tests/kernels/op_cases_step.h"
@@ -21,13 +20,12 @@ static const Mix mixes[] = {
 
 const Mix *case_mix(int i) { return i < (int)LT_COUNT(mixes) ? &mixes[i] : NULL; }
 
-// Two flipped roundings of an intermediate that the contract lets a kernel keep in this type.
-static double loose(DType t)
+double case_loose(DType t)
 {
     return t == DTYPE_F32 ? 0 : t == DTYPE_BF16 ? 0x1p-7 : 0x1p-10;
 }
 
-static DropoutSpec drop_spec(Case *c, double p, int64_t B, RngSite site)
+DropoutSpec case_drop(Case *c, double p, int64_t B, RngSite site)
 {
     DropoutSpec d = {
         .p = (float)p, .seed = 0x123456789abcdefull + c->seed, .layer = 3, .site = site};
@@ -39,8 +37,7 @@ static DropoutSpec drop_spec(Case *c, double p, int64_t B, RngSite site)
     return d;
 }
 
-// In odd variants one element is NaN: it may spread as far as the contract says, no further.
-static void put_nan(Tensor *t, int variant, int64_t row, int64_t col)
+void case_nan(Tensor *t, int variant, int64_t row, int64_t col)
 {
     if (variant % 2 == 0 || row >= t->rows || col >= t->cols) return;
     dtype_store(tensor_host(t), t->dtype, row * t->ld + col, NAN);
@@ -118,6 +115,60 @@ static void build_embedding_bwd(Case *c, int variant, const Mix *m)
     if (e.given) a->type = tensor_dev(case_ints(c, "type", e.N, S));
 }
 
+// ---- chosen rows ------------------------------------------------------------------------------
+
+static const struct {
+    int64_t n, N, C;
+} gather_rows_cases[] = {{1, 1, 1},    {5, 3, 7},       {0, 4, 8},   {8, 64, 64},  {33, 20, 65},
+                         {9, 17, 768}, {300, 400, 33}, {7, 7, 128}, {70, 200, 257}, {3, 0, 8}};
+#define scatter_rows_cases gather_rows_cases
+
+// Rows of a table of N, every third one absent; distinct: no row twice.
+static const int32_t *rows_of_case(Case *c, int64_t n, int64_t N, bool distinct)
+{
+    Tensor  *t   = case_ints(c, "row", n, LT_MAX(N, 1));
+    int32_t *row = tensor_host(t);
+    for (int64_t i = 0; i < n; i++) {
+        if (distinct) row[i] = (int32_t)(i < N ? (N - 1 - i) : -1);
+        if (i % 3 == 1 || N == 0) row[i] = -1;
+    }
+    return tensor_dev(t);
+}
+
+static void build_gather_rows(Case *c, int variant, const Mix *m)
+{
+    const int64_t n = gather_rows_cases[variant].n, N = gather_rows_cases[variant].N;
+    const int64_t C = gather_rows_cases[variant].C;
+    Tensor       *x = case_tensor(c, TENSOR_IN, "x", m->act, N, C, C, 1);
+    Tensor       *out = case_tensor(c, TENSOR_OUT, "out", m->act, n, C, C, 1);
+    case_nan(x, variant, N / 2, C / 2);
+    out->exact = true;
+    c->args.gather_rows = (GatherRowsArgs){.out   = tensor_dev(out),
+                                           .x     = tensor_dev(x),
+                                           .row   = rows_of_case(c, n, N, false),
+                                           .n     = n,
+                                           .N     = N,
+                                           .C     = C,
+                                           .dtype = m->act};
+}
+
+static void build_scatter_rows(Case *c, int variant, const Mix *m)
+{
+    const int64_t n = gather_rows_cases[variant].n, N = gather_rows_cases[variant].N;
+    const int64_t C = gather_rows_cases[variant].C;
+    Tensor       *x = case_tensor(c, TENSOR_IN, "x", m->act, n, C, C, 1);
+    Tensor       *out = case_tensor(c, TENSOR_INOUT, "out", m->act, N, C, C, 1);
+    case_nan(x, variant, n / 2, C / 2);
+    out->exact = true; // an element takes part in one sum
+    c->args.scatter_rows = (ScatterRowsArgs){.out   = tensor_dev(out),
+                                             .x     = tensor_dev(x),
+                                             .row   = rows_of_case(c, n, N, true),
+                                             .n     = n,
+                                             .N     = N,
+                                             .C     = C,
+                                             .dtype = m->act};
+}
+
 // ---- dropout ----------------------------------------------------------------------------------
 
 static const struct {
@@ -138,7 +189,7 @@ static void build_dropout(Case *c, int variant, const Mix *m)
     DropoutArgs  *a = &c->args.dropout;
     *a              = (DropoutArgs){.B = B, .T = T, .C = C, .dtype = m->act};
     a->row0         = dropout_cases[variant].row0;
-    a->drop         = drop_spec(c, dropout_cases[variant].p, B, RNG_DROP_EMBED);
+    a->drop         = case_drop(c, dropout_cases[variant].p, B, RNG_DROP_EMBED);
     if (dropout_cases[variant].in_place) {
         a->y = tensor_dev(case_tensor(c, TENSOR_INOUT, "y", m->act, B * T, C, C, 1));
         a->x = a->y;
@@ -146,7 +197,7 @@ static void build_dropout(Case *c, int variant, const Mix *m)
     }
     a->y      = tensor_dev(case_tensor(c, TENSOR_OUT, "y", m->act, B * T, C, C, 1));
     Tensor *x = case_tensor(c, TENSOR_IN, "x", m->act, B * T, C, C, 1);
-    put_nan(x, variant, B * T / 2, C / 2);
+    case_nan(x, variant, B * T / 2, C / 2);
     a->x = tensor_dev(x);
 }
 
@@ -192,10 +243,10 @@ static void build_layernorm_fwd(Case *c, int variant, const Mix *m)
     a->out_dtype           = m->act;
     a->w_dtype             = wt;
     // Where the rounded residual flips, everything behind it follows.
-    const double slack = l.resid == 2 ? loose(m->resid) * (1 + l.offset) : 0;
+    const double slack = l.resid == 2 ? case_loose(m->resid) * (1 + l.offset) : 0;
     Tensor      *x     = case_tensor(c, TENSOR_IN, "x", m->resid, l.N, l.C, l.C, 1);
     add_offset(x, l.offset);
-    put_nan(x, variant, l.N / 2, l.C / 2);
+    case_nan(x, variant, l.N / 2, l.C / 2);
     a->x        = tensor_dev(x);
     if (variant >= LAYERNORM_PLAIN)
         case_layernorm_fp8(c, a, variant - LAYERNORM_PLAIN, slack);
@@ -214,7 +265,7 @@ static void build_layernorm_fwd(Case *c, int variant, const Mix *m)
             tensor_dev(case_tensor(c, TENSOR_OUT, "resid_out", m->resid, l.N, l.C, l.C, 1));
     if (l.resid == 2) {
         a->add  = tensor_dev(case_tensor(c, TENSOR_IN, "add", m->act, l.N, l.C, l.C, 1));
-        a->drop = drop_spec(c, l.p, l.N / l.T, RNG_DROP_PROJ);
+        a->drop = case_drop(c, l.p, l.N / l.T, RNG_DROP_PROJ);
     }
     if (!l.extras) return;
     Tensor *mean = case_tensor(c, TENSOR_OUT, "mean", DTYPE_F32, 1, l.N, l.N, 1);
@@ -246,7 +297,7 @@ static void build_layernorm_bwd(Case *c, int variant, const Mix *m)
     add_offset(rstd, 1);
     a->mean    = tensor_dev(mean);
     a->rstd    = tensor_dev(rstd);
-    put_nan(x, variant, l.N / 2, l.C / 2);
+    case_nan(x, variant, l.N / 2, l.C / 2);
     a->dweight = tensor_dev(
         case_tensor(c, l.extras ? TENSOR_INOUT : TENSOR_OUT, "dweight", DTYPE_F32, 1, l.C, l.C, 1));
     if (l.bias)
@@ -262,7 +313,7 @@ static void build_layernorm_bwd(Case *c, int variant, const Mix *m)
         a->dresid_in = tensor_dev(case_tensor(c, TENSOR_IN, "dresid_in", m->resid, N, C, C, 1));
     if (l.resid < 2) return;
     a->dadd = tensor_dev(case_tensor(c, TENSOR_OUT, "dadd", m->act, l.N, l.C, l.C, 1));
-    a->drop = drop_spec(c, l.p, l.N / l.T, RNG_DROP_PROJ);
+    a->drop = case_drop(c, l.p, l.N / l.T, RNG_DROP_PROJ);
 }
 
 // ---- matmul -----------------------------------------------------------------------------------
@@ -292,6 +343,13 @@ static const struct {
     {66, 70, 34, 0, 0, LD_PAD | NO_BIAS, MATMUL_DGELU, ACT_GELU_TANH},
     {32, 65, 17, 0, 0, NO_BIAS, MATMUL_DGELU, ACT_GELU_ERF},
     {9, 10, 11, 0, 0, NO_BIAS, MATMUL_DGELU, ACT_RELU},
+    {40, 72, 64, 0, 1, 0, MATMUL_GELU, ACT_TANH},
+    {40, 64, 72, 0, 0, NO_BIAS, MATMUL_DGELU, ACT_TANH},
+    {2, 37, 64, 0, 1, NO_AUX, MATMUL_GELU, ACT_TANH},
+    {3, 65, 33, 0, 0, LD_PAD | NO_BIAS, MATMUL_DGELU, ACT_TANH},
+    {70, 72, 64, 0, 0, NO_BIAS | ACCUMULATE, MATMUL_PLAIN, 0}, // dx onto a gradient
+    {33, 65, 130, 0, 0, LD_PAD | NO_BIAS | ACCUMULATE, MATMUL_PLAIN, 0},
+    {136, 264, 72, 0, 1, NO_BIAS | ACCUMULATE, MATMUL_PLAIN, 0},
     {5, 7, 0, 0, 1, 0, MATMUL_PLAIN, 0},
     {5, 7, 0, 0, 1, NO_BIAS | ACCUMULATE, MATMUL_PLAIN, 0},
     {0, 5, 3, 0, 1, 0, MATMUL_PLAIN, 0},
@@ -332,7 +390,7 @@ static void build_matmul(Case *c, int variant, const Mix *m)
     if (!(flags & NO_BIAS))
         a->bias = tensor_dev(case_tensor(c, TENSOR_IN, "bias", a->bias_dtype, 1, N, N, 1));
     Tensor *C = case_tensor(c, a->accumulate ? TENSOR_INOUT : TENSOR_OUT, "C", ct, M, N, a->ldc, 1);
-    if (a->epilogue == MATMUL_GELU) C->floor = loose(ct); // where aux flips, C follows
+    if (a->epilogue == MATMUL_GELU) C->floor = case_loose(ct); // where aux flips, C follows
     a->C = tensor_dev(C);
     if (a->epilogue == MATMUL_PLAIN || flags & NO_AUX) return;
     const TensorRole role = a->epilogue == MATMUL_GELU ? TENSOR_OUT : TENSOR_IN;
@@ -359,182 +417,6 @@ static void build_bias_bwd(Case *c, int variant, const Mix *m)
     a->dy = tensor_dev(case_tensor(c, TENSOR_IN, "dy", m->act, N, C, C, 1));
 }
 
-// ---- attention --------------------------------------------------------------------------------
-
-typedef struct AttentionCase {
-    int64_t B, H, Tq, Tk, D;
-    bool    packed, causal;
-    int64_t window, q_pos0;
-    int     segments; // 1: documents; 2: and queries that see nothing
-    double  p;
-} AttentionCase;
-
-static const AttentionCase attention_fwd_cases[] = {
-    {1, 1, 1, 1, 1, true, true, 0, 0, 0, 0},     {2, 2, 7, 7, 8, true, true, 0, 0, 0, 0},
-    {1, 3, 33, 33, 16, false, false, 0, 0, 0, 0}, {2, 2, 64, 64, 32, true, true, 0, 0, 0, 0},
-    {1, 2, 65, 65, 64, true, true, 0, 0, 1, 0},  {1, 2, 63, 63, 20, true, true, 9, 0, 0, 0.1},
-    {2, 1, 40, 40, 32, true, true, 0, 0, 2, 0.5}, {2, 2, 1, 37, 64, false, true, 0, 35, 0, 0},
-    {1, 2, 5, 70, 33, false, true, 16, 65, 0, 0}, {1, 1, 4, 0, 8, false, false, 0, 0, 0, 0},
-    {0, 1, 4, 4, 8, true, true, 0, 0, 0, 0},     {1, 1, 130, 130, 64, true, true, 0, 0, 0, 0},
-    {1, 1, 17, 17, 130, true, true, 0, 0, 0, 0}, {1, 2, 48, 48, 64, true, false, 0, 0, 1, 0.2},
-    {1, 1, 20, 20, 16, true, false, 5, 0, 0, 0}, {1, 1, 300, 300, 16, true, true, 64, 0, 0, 0},
-    {1, 2, 70, 70, 64, true, true, 20, 0, 0, 0}, {2, 1, 100, 100, 96, true, true, 0, 0, 2, 0},
-    {1, 2, 33, 90, 64, false, true, 0, 55, 0, 0}, {1, 1, 47, 47, 32, true, false, 7, 0, 1, 0},
-    {2, 1, 70, 70, 128, true, true, 0, 0, 2, 0.3}, {1, 1, 66, 66, 192, true, true, 0, 0, 0, 0},
-    {1, 1, 65, 65, 256, true, false, 0, 0, 1, 0.1}, {1, 2, 33, 33, 300, true, true, 16, 0, 0, 0},
-};
-static const AttentionCase attention_bwd_cases[] = {
-    {1, 1, 1, 1, 1, true, true, 0, 0, 0, 0},     {2, 2, 7, 7, 8, true, true, 0, 0, 0, 0},
-    {1, 3, 33, 33, 16, false, false, 0, 0, 0, 0}, {2, 2, 64, 64, 32, true, true, 0, 0, 0, 0},
-    {1, 2, 65, 65, 64, true, true, 0, 0, 1, 0},  {1, 2, 63, 63, 20, true, true, 9, 0, 0, 0.1},
-    {2, 1, 40, 40, 32, true, true, 0, 0, 2, 0.5}, {0, 1, 4, 4, 8, true, true, 0, 0, 0, 0},
-    {1, 1, 130, 130, 64, true, true, 0, 0, 0, 0}, {1, 1, 17, 17, 130, true, true, 0, 0, 0, 0},
-    {1, 2, 48, 48, 64, true, false, 0, 0, 1, 0.2}, {1, 1, 20, 20, 16, true, false, 5, 0, 0, 0},
-    {1, 1, 200, 200, 16, true, true, 50, 0, 0, 0}, {1, 2, 70, 70, 64, true, true, 20, 0, 0, 0},
-    {2, 1, 100, 100, 96, true, true, 0, 0, 2, 0}, {1, 1, 47, 47, 32, true, false, 7, 0, 1, 0},
-    {2, 1, 70, 70, 128, true, true, 0, 0, 2, 0.3}, {1, 1, 66, 66, 192, true, true, 0, 0, 0, 0},
-    {1, 1, 65, 65, 256, true, false, 0, 0, 1, 0.1}, {1, 2, 33, 33, 300, true, true, 16, 0, 0, 0},
-};
-
-static AttentionMask mask_of(Case *c, const AttentionCase *k, const int32_t *host[2])
-{
-    AttentionMask m = {.causal = k->causal, .window = k->window};
-    host[0] = host[1] = NULL;
-    if (!k->segments) return m;
-    Tensor  *lo = case_ints(c, "seg_lo", k->B * k->Tq, 1);
-    Tensor  *hi = case_ints(c, "seg_hi", k->B * k->Tq, 1);
-    int32_t *l = tensor_host(lo), *h = tensor_host(hi);
-    for (int64_t b = 0; b < k->B; b++) {
-        for (int64_t i = 0; i < k->Tq; i++) {
-            const int64_t cut = k->Tk / 3 + b, at = b * k->Tq + i; // two documents
-            l[at] = (int32_t)(i < cut ? 0 : cut);
-            h[at] = (int32_t)(i < cut ? cut : k->Tk);
-            if (k->segments == 2 && i % 5 == 2) h[at] = l[at]; // sees nothing
-        }
-    }
-    m.seg_lo = tensor_dev(lo);
-    m.seg_hi = tensor_dev(hi);
-    host[0]  = l;
-    host[1]  = h;
-    return m;
-}
-
-typedef struct Qkv {
-    void   *q, *k, *v; // on the device
-    void   *host_q, *host_k, *host_v;
-    int64_t row;
-} Qkv;
-
-// Three tensors or one packed [B*T, 3, H*D].
-static Qkv qkv_of(Case *c, TensorRole role, const char *const name[4], const AttentionCase *k,
-                  DType t, double floor_)
-{
-    const int64_t C = k->H * k->D;
-    if (!k->packed) {
-        Tensor *q = case_tensor(c, role, name[0], t, k->B * k->Tq, C, C + 3, 1);
-        Tensor *x = case_tensor(c, role, name[1], t, k->B * k->Tk, C, C + 3, 1);
-        Tensor *v = case_tensor(c, role, name[2], t, k->B * k->Tk, C, C + 3, 1);
-        q->floor = x->floor = v->floor = floor_;
-        if (k->causal && k->Tk > k->q_pos0 + k->Tq) { // a key that no query sees holds NaN
-            put_nan(x, 1, k->Tk - 1, 0);
-            put_nan(v, 1, k->Tk - 1, C - 1);
-        }
-        return (Qkv){tensor_dev(q),  tensor_dev(x),  tensor_dev(v), tensor_host(q),
-                     tensor_host(x), tensor_host(v), C + 3};
-    }
-    Tensor *x = case_tensor(c, role, name[3], t, k->B * k->Tq, 3 * C, 3 * C, 1);
-    x->floor  = floor_;
-    char *d = tensor_dev(x), *h = tensor_host(x);
-    const size_t step = (size_t)C * dtype_bytes(t);
-    return (Qkv){d, d + step, d + 2 * step, h, h + step, h + 2 * step, 3 * C};
-}
-
-static void build_attention_fwd(Case *c, int variant, const Mix *m)
-{
-    static const char *const names[4] = {"q", "k", "v", "qkv"};
-    const AttentionCase     *k        = &attention_fwd_cases[variant];
-    AttentionFwdArgs        *a        = &c->args.attention_fwd;
-    const int32_t           *host_mask[2];
-    const Qkv                x   = qkv_of(c, TENSOR_IN, names, k, m->act, 0);
-    const int64_t            row = k->H * k->D + (k->packed ? 0 : 2);
-    *a          = (AttentionFwdArgs){.B = k->B, .H = k->H, .Tq = k->Tq, .Tk = k->Tk, .D = k->D};
-    a->q        = x.q;
-    a->k        = x.k;
-    a->v        = x.v;
-    a->q_row    = x.row;
-    a->q_batch  = x.row * k->Tq;
-    a->kv_row   = x.row;
-    a->kv_batch = x.row * k->Tk;
-    a->out_row  = row;
-    a->out_batch = row * k->Tq;
-    a->q_pos0    = k->q_pos0;
-    a->scale     = (float)(1 / sqrt((double)k->D));
-    a->dtype     = m->act;
-    a->mask      = mask_of(c, k, host_mask);
-    if (k->p > 0) a->drop = drop_spec(c, k->p, k->B, RNG_DROP_ATTENTION);
-    Tensor *out = case_tensor(c, TENSOR_OUT, "out", m->act, k->B * k->Tq, k->H * k->D, row, 1);
-    out->floor  = loose(m->act); // probabilities may be rounded before the second product
-    a->out      = tensor_dev(out);
-    if (variant == 2) return; // without lse
-    a->lse = tensor_dev(case_tensor(c, TENSOR_OUT, "lse", DTYPE_F32, k->B * k->H, k->Tq, k->Tq, 1));
-}
-
-// out and lse that belong to q, k, v: the reference forward, run on the images.
-static void forward_on_host(const AttentionBwdArgs *a, const Qkv *x, const int32_t *const mask[2],
-                            void *out, float *lse, Case *c)
-{
-    AttentionFwdArgs f = {.out = out, .lse = lse, .q = x->host_q, .k = x->host_k, .v = x->host_v};
-    f.B                = a->B;
-    f.H                = a->H;
-    f.Tq = f.Tk = a->T;
-    f.D         = a->D;
-    f.q_row = f.kv_row = a->qkv_row;
-    f.q_batch = f.kv_batch = a->qkv_batch;
-    f.out_row              = a->out_row;
-    f.out_batch            = a->out_batch;
-    f.scale                = a->scale;
-    f.mask                 = a->mask;
-    f.mask.seg_lo          = mask[0];
-    f.mask.seg_hi          = mask[1];
-    f.dtype                = a->dtype;
-    f.drop                 = a->drop;
-    for (int i = 0; i < c->n; i++)
-        if (strcmp(c->t[i].name, "sample") == 0) f.drop.sample = tensor_host(&c->t[i]);
-    if (attention_fwd_ref(&f, NULL, NULL) != ERR_NONE) c->n = 0;
-}
-
-static void build_attention_bwd(Case *c, int variant, const Mix *m)
-{
-    static const char *const names[4]   = {"q", "k", "v", "qkv"};
-    static const char *const d_names[4] = {"dq", "dk", "dv", "dqkv"};
-    const AttentionCase     *k = &attention_bwd_cases[variant];
-    AttentionBwdArgs        *a = &c->args.attention_bwd;
-    const int32_t           *host_mask[2];
-    const int64_t            C  = k->H * k->D, row = C + (k->packed ? 0 : 2), rows = k->B * k->Tq;
-    const Qkv                x  = qkv_of(c, TENSOR_IN, names, k, m->act, 0);
-    const Qkv                dx = qkv_of(c, TENSOR_OUT, d_names, k, m->act, 2 * loose(m->act));
-    *a           = (AttentionBwdArgs){.B = k->B, .H = k->H, .T = k->Tq, .D = k->D, .dtype = m->act};
-    a->q         = x.q;
-    a->k         = x.k;
-    a->v         = x.v;
-    a->dq        = dx.q;
-    a->dk        = dx.k;
-    a->dv        = dx.v;
-    a->qkv_row   = x.row;
-    a->qkv_batch = x.row * k->Tq;
-    a->out_row   = row;
-    a->out_batch = row * k->Tq;
-    a->scale     = (float)(1 / sqrt((double)k->D));
-    a->mask      = mask_of(c, k, host_mask);
-    if (k->p > 0) a->drop = drop_spec(c, k->p, k->B, RNG_DROP_ATTENTION);
-    Tensor *out = case_tensor(c, TENSOR_IN, "out", m->act, rows, C, row, 1);
-    Tensor *lse = case_tensor(c, TENSOR_IN, "lse", DTYPE_F32, k->B * k->H, k->Tq, k->Tq, 1);
-    a->dout     = tensor_dev(case_tensor(c, TENSOR_IN, "dout", m->act, rows, C, row, 1));
-    a->out      = tensor_dev(out);
-    a->lse      = tensor_dev(lse);
-    forward_on_host(a, &x, host_mask, tensor_host(out), tensor_host(lse), c);
-}
-
 // ---- cross entropy ----------------------------------------------------------------------------
 
 static const struct {
@@ -546,8 +428,25 @@ static const struct {
     {1, 1, 1, true, 1, 0},     {3, 65, 72, true, 3, 2},      {8, 7, 8, true, 1, 3},
     {5, 64, 64, false, 2, 0},  {0, 10, 16, true, 1, 0},      {17, 257, 320, true, 20, 4},
     {4, 1000, 1001, true, 1, 0}, {2, 5003, 5056, true, 5, 0}, {6, 31, 40, false, 50, 1},
-    {5, 1500, 1504, true, 1, 2},
+    {5, 1500, 1504, true, 1, 2}, {40, 300, 304, false, 9, 5},
+    {21, 65, 67, true, 3, 4},  {14, 5003, 5056, true, 1, 0}, {7, 1, 1, false, 1, 3},
+    {15, 8, 8, true, 1, 0},
 };
+enum { CROSS_ENTROPY_HIT = 10 }; // the cases before this one ask for no hit
+
+// The target of a row is, in turn: as it was; the largest; beside one as large in front of it, or
+// behind it; the largest but for a NaN, or an infinity; the largest and infinite. x may have ties.
+static void make_some_hits(const CrossEntropyArgs *a, Tensor *x, const int32_t *target)
+{
+    for (int64_t n = 0; n < a->N; n++) {
+        const int64_t t = target[n], row = n * a->Vp, kind = n % 7;
+        if (t < 0 || kind == 0) continue;
+        const int64_t other = kind == 2 ? t / 2 : kind == 3 ? (t + a->V) / 2 : (t + 1) % a->V;
+        static const float others[] = {0, 1, 200, 200, NAN, INFINITY, 1};
+        if (other != t) dtype_store(tensor_host(x), a->dtype, row + other, others[kind]);
+        dtype_store(tensor_host(x), a->dtype, row + t, kind == 6 ? INFINITY : 200);
+    }
+}
 
 static void build_cross_entropy(Case *c, int variant, const Mix *m)
 {
@@ -565,7 +464,7 @@ static void build_cross_entropy(Case *c, int variant, const Mix *m)
     }
     Tensor *x = case_tensor(c, a->want_grad ? TENSOR_INOUT : TENSOR_IN, "logits", m->act, N, Vp, Vp,
                             cross_entropy_cases[variant].scale);
-    put_nan(x, variant, N / 2, V / 2);
+    case_nan(x, variant, N / 2, V / 2);
     for (int64_t n = 0; n < N; n++) // the padding holds NaN
         for (int64_t v = V; v < Vp; v++) dtype_store(tensor_host(x), m->act, n * Vp + v, NAN);
     Tensor  *target = case_ints(c, "target", N, V);
@@ -573,6 +472,10 @@ static void build_cross_entropy(Case *c, int variant, const Mix *m)
     for (int64_t n = 0; n < N && skip; n++)
         if (n % skip == 0) t[n] = TOKEN_IGNORE;
     a->loss   = tensor_dev(case_tensor(c, TENSOR_OUT, "loss", DTYPE_F32, 1, N, N, 1));
+    if (variant >= CROSS_ENTROPY_HIT) {
+        make_some_hits(a, x, t);
+        a->hit = tensor_dev(case_tensor(c, TENSOR_OUT, "hit", DTYPE_F32, 1, N, N, 1));
+    }
     a->logits = tensor_dev(x);
     a->target = tensor_dev(target);
 }

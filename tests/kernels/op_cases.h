@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: MIT
 #pragma once
+#include "engine/base/rng.h"
 #include "tests/support/op_harness.h"
 
 typedef struct MatmulFp8Case {
@@ -35,7 +36,19 @@ typedef struct Fp8OutCase { // what of an Fp8Out is asked for, and how it compar
     float seen; // what amax holds before
 } Fp8OutCase;
 
+typedef struct AttentionCase {
+    int64_t B, H, Tq, Tk, D;
+    bool packed, causal;
+    int64_t window, q_pos0;
+    int segments; // 1: documents; 2: and queries that see nothing
+    double p;
+} AttentionCase;
+
 LT_C_BEGIN
+extern const AttentionCase attention_fwd_cases[24];
+void build_attention_fwd(Case *c, int variant, const Mix *m);
+extern const AttentionCase attention_bwd_cases[20];
+void build_attention_bwd(Case *c, int variant, const Mix *m);
 extern const MatmulFp8Case matmul_fp8_cases[46];
 void build_matmul_fp8(Case *c, int variant, const Mix *m);
 extern const Fp8QuantizeCase fp8_quantize_cases[24];
@@ -43,6 +56,12 @@ void build_fp8_quantize(Case *c, int variant, const Mix *m);
 extern const Fp8UpdateCase fp8_update_cases[12];
 void build_fp8_update(Case *c, int variant, const Mix *m);
 
+// Two flipped roundings of an intermediate that the contract lets a kernel keep in this type.
+double case_loose(DType t);
+// Dropout of B samples.
+DropoutSpec case_drop(Case *c, double p, int64_t B, RngSite site);
+// In odd variants one element is NaN: it may spread as far as the contract says, no further.
+void case_nan(Tensor *t, int variant, int64_t row, int64_t col);
 // n rounded up to 16, and 16 more with `pad`.
 int64_t case_row16(int64_t n, bool pad);
 // As case_tensor; exact: in and inout have 0, +-1/2, +-1, +-2 for data.

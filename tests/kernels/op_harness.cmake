@@ -7,7 +7,9 @@ add_library(lathe_naive STATIC ${REF_SOURCES})
 target_link_libraries(lathe_naive PUBLIC lathe_base)
 target_compile_options(lathe_naive PRIVATE -w -include ${CMAKE_SOURCE_DIR}/tests/support/naive.h)
 add_library(lathe_op_harness STATIC
-    ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases.c ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_fp8.c
+    ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases.c
+    ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_attention.c
+    ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_fp8.c
     ${CMAKE_SOURCE_DIR}/tests/support/op_harness.c
     ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_matmul_fp8.c
     ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_step.c)

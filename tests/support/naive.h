@@ -23,10 +23,12 @@
 #define embedding_fwd_ref     embedding_fwd_naive
 #define fp8_quantize_ref      fp8_quantize_naive
 #define fp8_update_ref        fp8_update_naive
+#define gather_rows_ref       gather_rows_naive
 #define layernorm_bwd_ref     layernorm_bwd_naive
 #define layernorm_fwd_ref     layernorm_fwd_naive
 #define matmul_fp8_ref        matmul_fp8_naive
 #define matmul_ref            matmul_naive
+#define scatter_rows_ref      scatter_rows_naive
 #define step_gate_ref         step_gate_naive
 #define sum_ref               sum_naive
 #define sum_squares_ref       sum_squares_naive

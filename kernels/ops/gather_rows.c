@@ -1,0 +1,27 @@
+// gather_rows.c -- legality and cost of gather_rows.h.
+//
+// SPDX-License-Identifier: MIT
+#include "kernels/ops/legal.h"
+#include "kernels/ops.h"
+
+Status gather_rows_check(const GatherRowsArgs *a, Err *err)
+{
+    TRY(legal_type("x", a->dtype, err));
+    if (a->C < 1 || !legal_size(a->n, a->C) || !legal_size(a->N, a->C))
+        return err_set(err, ERR_USAGE, "n = %lld, N = %lld, C = %lld", (long long)a->n,
+                       (long long)a->N, (long long)a->C);
+    if (a->n > 0 && (!a->out || !a->row || (a->N > 0 && !a->x)))
+        return err_set(err, ERR_USAGE, "out, x or row is NULL");
+    return ERR_NONE;
+}
+
+double gather_rows_flops(const GatherRowsArgs *a)
+{
+    (void)a;
+    return 0;
+}
+
+double gather_rows_bytes(const GatherRowsArgs *a)
+{
+    return 2.0 * (double)dtype_bytes(a->dtype) * (double)a->n * (double)a->C;
+}
