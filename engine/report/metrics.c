@@ -168,6 +168,18 @@ Status metrics_open(Metrics *m, const char *path, MetricsPoint from, Err *err)
     return open_at(m, keep, err);
 }
 
+static void put_parts(Line *l, const MetricsPart part[2], bool accuracy)
+{
+    char name[32];
+    for (int i = 0; i < 2; i++) {
+        if (!part[i].name) continue;
+        snprintf(name, sizeof name, "loss_%s", part[i].name);
+        put_number(l, name, part[i].loss, accuracy ? 17 : 9);
+        snprintf(name, sizeof name, "accuracy_%s", part[i].name);
+        if (accuracy) put_number(l, name, part[i].accuracy, 17);
+    }
+}
+
 void metrics_step(Metrics *m, const MetricsRow *row)
 {
     Line l;
@@ -183,6 +195,8 @@ void metrics_step(Metrics *m, const MetricsRow *row)
     if (row->loss_scale > 0) put_number(&l, "loss_scale", row->loss_scale, 9);
     put_int(&l, "skipped", row->skipped);
     if (row->skip) put(&l, ",\"skip\":true");
+    if (row->sequences > 0) put_int(&l, "sequences", row->sequences);
+    put_parts(&l, row->part, false);
     end(m, &l);
 }
 
@@ -195,6 +209,8 @@ void metrics_eval(Metrics *m, const MetricsEval *row)
     put_int(&l, "targets", row->targets);
     put_number(&l, "seconds", row->seconds, 9);
     if (row->best) put(&l, ",\"best\":true");
+    if (row->sequences > 0) put_int(&l, "sequences", row->sequences);
+    put_parts(&l, row->part, true);
     end(m, &l);
 }
 

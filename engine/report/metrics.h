@@ -37,6 +37,12 @@ typedef struct MetricsPoint { // where a run goes on; all 0: a new run, nothing 
     int64_t skipped;          // steps skipped so far: their lines stay
 } MetricsPoint;
 
+typedef struct MetricsPart { // of a loss that is a sum: "loss_mlm", "accuracy_mlm"
+    const char *name;        // "mlm"; NULL: there is none
+    double loss;
+    double accuracy; // of evaluations
+} MetricsPart;
+
 typedef struct MetricsRow { // one optimizer step
     int64_t step;           // counted from 1: the step that this row closes
     double loss;            // token mean over the step
@@ -45,11 +51,13 @@ typedef struct MetricsRow { // one optimizer step
     double seconds;   // this step took
     double tokens_per_second;
     double mfu;        // 0..1; < 0: not known, left out
-    int64_t tokens;    // in the step
+    int64_t tokens;    // in the step; padding is none
     int64_t targets;   // of these, counted in the loss
     double loss_scale; // of fp16; 0: none, left out
     int64_t skipped;   // steps skipped since the start because a number was not finite
     bool skip;         // this one was
+    int64_t sequences; // in the step; 0: not counted, left out
+    MetricsPart part[2];
 } MetricsRow;
 
 typedef struct MetricsEval {
@@ -58,7 +66,9 @@ typedef struct MetricsEval {
     double loss;
     int64_t targets; // counted in the loss
     double seconds;
-    bool best; // the lowest validation loss so far
+    bool best;         // the lowest validation loss so far
+    int64_t sequences; // seen in training so far; 0: not counted, left out
+    MetricsPart part[2];
 } MetricsEval;
 
 LT_C_BEGIN

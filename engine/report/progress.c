@@ -81,9 +81,12 @@ void progress_text(const ProgressRow *row, char *out, size_t cap)
     progress_count(row->tokens_per_second, rate);
     progress_duration(row->eta, eta);
     out[0] = 0;
-    add(out, cap, "step %lld/%lld | loss %.4f | lr %.2e | norm %.3g", (long long)row->step,
-        (long long)row->max_steps, no_signed_nan(row->loss), row->lr,
-        no_signed_nan(row->grad_norm));
+    add(out, cap, "step %lld/%lld | loss %.4f", (long long)row->step, (long long)row->max_steps,
+        no_signed_nan(row->loss));
+    for (int i = 0; i < 2 && row->part[0].name && row->part[1].name; i++)
+        add(out, cap, "%s%s %.4f%s", i ? " " : " (", row->part[i].name,
+            no_signed_nan(row->part[i].loss), i ? ")" : "");
+    add(out, cap, " | lr %.2e | norm %.3g", row->lr, no_signed_nan(row->grad_norm));
     add(out, cap, " | %.*f ms | %s tok/s", row->seconds < 0.1 ? 1 : 0, row->seconds * 1e3, rate);
     if (row->mfu >= 0) add(out, cap, " | mfu %.1f%%", row->mfu * 100);
     if (row->loss_scale > 0) add(out, cap, " | scale %.10g", row->loss_scale);

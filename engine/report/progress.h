@@ -7,6 +7,7 @@
 //
 //     step 120/2000 | loss 2.4127 | lr 1.00e-03 | norm 0.83 | 12.4 ms | 61.9k tok/s | eta 0:23
 //
+// A loss that is a sum is followed by its parts: `loss 7.1031 (mlm 6.4099 nsp 0.6932)`.
 // What the MFU is measured against is said once at the start of the run. Counters of skipped steps
 // appear when there are any, the loss scale in fp16. A line never wraps: on a narrow terminal it is
 // cut.
@@ -35,6 +36,10 @@ typedef struct ProgressRow {
     double eta;        // seconds to the end; < 0: not known, left out
     double loss_scale; // 0: none, left out
     int64_t skipped;   // non-finite steps so far
+    struct {
+        const char *name; // of a loss that is a sum; NULL: there is none
+        double loss;
+    } part[2];
 } ProgressRow;
 
 typedef struct Progress { // see progress_begin

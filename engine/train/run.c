@@ -4,6 +4,8 @@
 //
 //     evaluate if due  ->  save if due  ->  done?  ->  told to stop?  ->  one more step
 //
+// Done is max_steps, or an evaluation that reached target_accuracy.
+//
 // A stop saves before an evaluation that is due; the resumed run finds it due and makes it up, so
 // that an interrupted run and an uninterrupted one do the same things in the same order.
 //
@@ -16,9 +18,10 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
-#include "engine/model/fp8_report.h"
 #include "engine/report/progress.h"
+#include "engine/train/run_mllog.h"
 #include "engine/train/run_open.h"
+#include "engine/train/run_report.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -43,29 +46,40 @@ static bool due(int64_t step, int64_t interval, int64_t max_steps)
     return interval > 0 && step > 0 && (step % interval == 0 || step == max_steps);
 }
 
+static bool eval_due(const Run *r, int64_t step, int64_t sequences)
+{
+    const Options *o = r->o;
+    const int64_t each = r->eval_sequences;
+    if (!r->val) return false;
+    if (!each) return due(step, o->eval_interval, o->max_steps);
+    const bool more = sequences / each > r->state.eval_sequences / each;
+    return step > 0 && (more || step == o->max_steps);
+}
+
 static Status evaluate(Run *r, bool *best, Err *err)
 {
     const double start = clock_seconds();
-    double loss;
-    int64_t counted;
-    TRY_CTX(trainer_eval(&r->trainer, r->val, r->o->eval_batches, &loss, &counted, err), err,
+    TrainEval e;
+    run_mllog_eval_start(r);
+    TRY_CTX(trainer_eval(&r->trainer, r->val, r->o->eval_batches, &e, err), err,
             "evaluating at step %" PRId64, r->state.step);
+    run_mllog_eval_stop(r, e.accuracy_rows);
     r->state.last_eval = r->state.step;
-    *best = loss < r->state.best_loss;
+    r->state.eval_sequences = r->state.sequences;
+    r->state.accuracy = e.accuracy_rows;
+    *best = e.loss < r->state.best_loss;
     if (*best) {
-        r->state.best_loss = loss;
+        r->state.best_loss = e.loss;
         r->state.best_step = r->state.step;
     }
-    progress_break();
-    log_note("eval %" PRId64 " | loss %.4f | ppl %.2f%s", r->state.step, loss, exp(loss),
-             *best ? " | best so far" : "");
-    metrics_eval(&r->metrics, &(MetricsEval){.step = r->state.step,
-                                             .split = "val",
-                                             .loss = loss,
-                                             .targets = counted,
-                                             .seconds = clock_seconds() - start,
-                                             .best = *best});
+    run_report_eval(r, &e, clock_seconds() - start, *best);
     return ERR_NONE;
+}
+
+// The last evaluation, of this process or one before, saw what the run is for.
+static bool reached(const Run *r)
+{
+    return r->o->target_accuracy > 0 && r->state.accuracy >= r->o->target_accuracy;
 }
 
 // What became of the save that was started last. The best step is the best one that is saved: when
@@ -156,7 +170,7 @@ static Status chores(Run *r, Err *err)
     const Options *o = r->o;
     const int64_t step = r->state.step;
     bool best = false;
-    if (r->val && due(step, o->eval_interval, o->max_steps) && r->state.last_eval != step)
+    if (eval_due(r, step, r->state.sequences) && r->state.last_eval != step)
         TRY(evaluate(r, &best, err));
     if (o->save_interval == 0 || step == 0) return ERR_NONE;
     const bool retry = save_retry_due(r);
@@ -205,84 +219,6 @@ static Status diverged(Run *r, int64_t in_a_row, const TrainStep *last, Err *err
     return st;
 }
 
-static void report(Run *r, const TrainStep *s, double took, Pace *pace)
-{
-    const Options *o = r->o;
-    const TrainPlan *p = &r->trainer.plan;
-    pace->average = pace->average == 0 ? took : 0.9 * pace->average + 0.1 * took;
-    const double tokens_a_second = (double)p->tokens_a_step / pace->average;
-    const double products = r->peak > 0 ? p->matmul_flops_a_step / r->peak : -1; // mfu x seconds
-    const int64_t step = r->state.step + (s->skipped ? 1 : 0); // the step that was tried
-    const ProgressRow row = {.step = step,
-                             .max_steps = o->max_steps,
-                             .loss = s->loss,
-                             .lr = s->lr,
-                             .grad_norm = s->grad_norm,
-                             .seconds = pace->average,
-                             .tokens_per_second = tokens_a_second,
-                             .mfu = products / pace->average,
-                             .eta = pace->average * (double)(o->max_steps - r->state.step),
-                             .loss_scale = s->loss_scale,
-                             .skipped = r->trainer.skipped};
-    const bool keep = o->log_interval > 0 && (step % o->log_interval == 0 || step == o->max_steps ||
-                                              step == 1 || s->skipped);
-    if (o->log_interval > 0) progress_line(&row, !keep);
-    if (s->skipped) {
-        progress_break();
-        if (s->overflow)
-            log_warn("step %" PRId64
-                     " skipped: a gradient overflows with loss scale %.10g, next %.10g",
-                     step, s->loss_scale, (double)r->trainer.scale.scale);
-        else if (s->bad)
-            log_warn("step %" PRId64 " skipped: the gradient of %s is not finite", step, s->bad);
-        else
-            log_warn("step %" PRId64 " skipped: %s", step,
-                     s->counted ? "the loss is not finite" : "no target in it is counted");
-    }
-    metrics_step(&r->metrics, &(MetricsRow){.step = step,
-                                            .loss = s->loss,
-                                            .lr = s->lr,
-                                            .grad_norm = s->grad_norm,
-                                            .seconds = took,
-                                            .tokens_per_second = (double)p->tokens_a_step / took,
-                                            .mfu = products / took,
-                                            .tokens = p->tokens_a_step,
-                                            .targets = s->counted,
-                                            .loss_scale = s->loss_scale,
-                                            .skipped = r->trainer.skipped,
-                                            .skip = s->skipped});
-}
-
-// How the FP8 tensors fared since the last report.
-static bool fp8_report_due(const Run *r, int64_t step)
-{
-    const Options *o = r->o;
-    return r->setup.prec.fp8 && strcmp(o->fp8_report, "off") != 0 &&
-           due(step, o->log_interval, o->max_steps);
-}
-
-static Status report_fp8(Run *r, Err *err)
-{
-    const Options *o = r->o;
-    Trainer *t = &r->trainer;
-    const int64_t step = r->state.step;
-    if (!fp8_report_due(r, step)) return ERR_NONE;
-    Fp8Report f;
-    Buf text = {0};
-    TRY(fp8_report_take(&f, &t->fp8, t->device, err));
-    Status st = fp8_report_json(&f, &t->fp8, &text, err);
-    if (st == ERR_NONE) metrics_fields(&r->metrics, "fp8", step, text.data);
-    if (st == ERR_NONE && strcmp(o->fp8_report, "table") == 0) {
-        buf_clear(&text);
-        st = fp8_report_table(&f, &t->fp8, &text, err);
-        progress_break();
-        if (st == ERR_NONE) fputs(text.data, stdout);
-    }
-    buf_free(&text);
-    fp8_report_close(&f);
-    return st;
-}
-
 static Status begin_step(Run *r, Pace *pace, Err *err)
 {
     StreamBatch b;
@@ -300,12 +236,16 @@ static Status end_step(Run *r, Pace *pace, Err *err)
     r->state.samples = stream_tell(r->train); // of the newest step: right when none is in flight
     r->state.skipped = r->trainer.skipped;
     r->state.scale = r->trainer.scale;
-    if (!s.skipped) r->state.tokens += r->trainer.plan.tokens_a_step;
+    if (!s.skipped) {
+        r->state.tokens += s.n.tokens;
+        r->state.sequences += s.n.sequences;
+    }
     r->state.seconds = seconds_so_far(pace);
-    const double now = clock_seconds();
-    report(r, &s, now - pace->last, pace);
+    const double now = clock_seconds(), took = now - pace->last;
+    pace->average = pace->average == 0 ? took : 0.9 * pace->average + 0.1 * took;
+    run_report_step(r, &s, took, pace->average);
     pace->last = now;
-    if (!s.skipped) TRY(report_fp8(r, err));
+    if (!s.skipped && run_report_fp8_due(r, r->state.step)) TRY(run_report_fp8(r, err));
     // An overflow is what a loss scale is lowered by, from as far as it may start, in fp16. It ends
     // at 1, and a loss that is not finite is no matter of the scale: those count.
     if (!s.overflow) pace->bad = s.skipped ? pace->bad + 1 : 0;
@@ -323,9 +263,10 @@ static bool must_settle(const Run *r, const Pace *pace)
 {
     const Options *o = r->o;
     const int64_t next = r->state.step + 1;
+    const int64_t sequences = r->state.sequences + trainer_next(&r->trainer)->sequences;
     return stop_requested() || late(r) || save_retry_due(r) || pace->bad > 0 ||
-           next >= o->max_steps || due(next, o->eval_interval, o->max_steps) ||
-           due(next, o->save_interval, o->max_steps) || fp8_report_due(r, next);
+           next >= o->max_steps || eval_due(r, next, sequences) ||
+           due(next, o->save_interval, o->max_steps) || run_report_fp8_due(r, next);
 }
 
 static Status advance(Run *r, Pace *pace, Err *err)
@@ -333,6 +274,7 @@ static Status advance(Run *r, Pace *pace, Err *err)
     // How tensors of FP8 get their scales depends on whether a step has counted yet.
     const bool first = r->setup.prec.fp8 && !r->trainer.fp8.started;
     const int ahead = r->backend.device.is_host || first ? 0 : 1;
+    run_mllog_block(r);
     TRY(begin_step(r, pace, err));
     return trainer_in_flight(&r->trainer) > ahead ? end_step(r, pace, err) : ERR_NONE;
 }
@@ -353,7 +295,7 @@ static Status loop(Run *r, Err *err)
         const Status st = chores(r, err);
         if (st == ERR_STOPPED) continue; // an evaluation was given up; it is made up on resume
         TRY(st);
-        if (r->state.step >= o->max_steps) break;
+        if (r->state.step >= o->max_steps || reached(r)) break;
         TRY(advance(r, &pace, err));
     }
     progress_break();
@@ -362,6 +304,11 @@ static Status loop(Run *r, Err *err)
     if (o->save_interval == 0) log_warn("nothing was saved: save_interval = 0 turns saving off");
     char took[32];
     progress_duration(r->state.seconds, took);
+    if (reached(r))
+        log_note("reached: accuracy %.4f of masked tokens, %.4f was asked for", r->state.accuracy,
+                 o->target_accuracy);
+    else if (o->target_accuracy > 0)
+        log_warn("target_accuracy = %.4f was not reached", o->target_accuracy);
     const char *s = r->state.step == 1 ? "" : "s";
     if (isfinite(r->state.best_loss))
         log_note("done: %" PRId64 " step%s in %s, best validation loss %.4f at step %" PRId64,
@@ -376,6 +323,7 @@ Status train_run(Options *o, Err *err)
     Run r;
     TRY(run_open(&r, o, err));
     const Status st = loop(&r, err);
+    run_mllog_stop(&r, st == ERR_NONE && (o->target_accuracy == 0 || reached(&r)));
     run_close(&r);
     return st;
 }

@@ -9,6 +9,7 @@
 #include "engine/base/log.h"
 #include "engine/model/model_hf.h"
 #include "engine/report/progress.h"
+#include "engine/train/run_mllog.h"
 #include "kernels/cuda/cuda_clock.h"
 #include "tokenizer/tokenizer.h"
 
@@ -62,10 +63,21 @@ static Status open_kernels(Run *r, Err *err)
     return ERR_NONE;
 }
 
+// BERT's pretraining; else what is read is one run of tokens.
+static bool pretrains(const ModelConfig *c)
+{
+    return c->head == HEAD_PRETRAIN || c->head == HEAD_MLM;
+}
+
 static StreamOptions stream_options(const Run *r, StreamSplit split, int64_t vocab, int64_t batch)
 {
     const Options *o = r->o;
     return (StreamOptions){.data = o->data,
+                           .content = pretrains(&r->setup.model) ? STREAM_PAIRS : STREAM_TOKENS,
+                           .pack = o->data_pack,
+                           .mask_prob = o->mask_prob,
+                           .max_predictions = o->max_predictions,
+                           .whole_word = o->whole_word_mask,
                            .split = split,
                            .block_size = r->setup.block_size ? r->setup.block_size : o->block_size,
                            .batch = batch,
@@ -121,14 +133,9 @@ static Status check_tokenizer(const Run *r, Err *err)
 
 static Status open_data(Run *r, Err *err)
 {
-    // Once for what the files say, once more with the vocabulary every id is checked against.
-    StreamOptions so = stream_options(r, STREAM_TRAIN, 0, 1);
-    so.block_size = 1;
-    TRY(stream_open(&r->train, &so, err));
-    stream_info(r->train, &r->info);
-    stream_close(r->train);
-    r->train = NULL;
-    return ERR_NONE;
+    // What the files say; they are opened again with the vocabulary every id is checked against.
+    const StreamOptions so = stream_options(r, STREAM_TRAIN, 0, 1);
+    return stream_facts(&r->info, &so, err);
 }
 
 static Status open_streams(Run *r, Err *err)
@@ -141,7 +148,9 @@ static Status open_streams(Run *r, Err *err)
     StreamOptions so = stream_options(r, STREAM_TRAIN, V, r->setup.samples);
     TRY(stream_open(&r->train, &so, err));
     stream_info(r->train, &r->info);
-    if (r->o->eval_interval == 0) return ERR_NONE;
+    r->setup.picks = r->info.picks;
+    r->setup.seqs = r->info.seqs;
+    if (r->o->eval_interval == 0 && r->o->eval_samples == 0) return ERR_NONE;
     so = stream_options(r, STREAM_VAL, V, r->setup.batch_size);
     Err no;
     const Status st = stream_open(&r->val, &so, &no);
@@ -152,6 +161,42 @@ static Status open_streams(Run *r, Err *err)
         if (err) *err = no;
         return st;
     }
+    return ERR_NONE;
+}
+
+// MLPerf's rule for BERT: evaluations are further apart when batches are large.
+static int64_t mlperf_eval_samples(int64_t batch)
+{
+    const int64_t each = 25000;
+    return (int64_t)floor(0.05 * (230.23 * (double)batch + 3000000) / (double)each) * each;
+}
+
+// What is counted in sequences, and what a run of this kind cannot be told.
+static Status of_pretraining(Run *r, Err *err)
+{
+    const Options *o = r->o;
+    const bool pretraining = pretrains(&r->setup.model);
+    const struct {
+        bool said;
+        const char *what;
+    } of_bert[] = {{o->mllog[0] != 0, "mllog"},
+                   {o->target_accuracy > 0, "target_accuracy"},
+                   {o->eval_samples != 0, "eval_samples"}};
+    for (size_t i = 0; i < LT_COUNT(of_bert) && !pretraining; i++)
+        if (of_bert[i].said)
+            return err_set(err, ERR_USAGE, "%s has no meaning but for the pretraining of BERT",
+                           of_bert[i].what);
+    if (o->mllog[0] && strcmp(o->optimizer, "lamb") != 0)
+        return err_set(err, ERR_USAGE, "mllog is of runs with optimizer=lamb, this one has %s",
+                       o->optimizer);
+    if (!pretraining) return ERR_NONE;
+    r->part[0] = "mlm";
+    r->part[1] = r->setup.model.head == HEAD_PRETRAIN ? "nsp" : NULL;
+    const double rows = (double)r->info.samples_an_epoch;
+    r->step_sequences =
+        LT_MAX(1, llround((double)r->setup.samples * (double)r->info.sequences / rows));
+    r->eval_sequences =
+        o->eval_samples < 0 ? mlperf_eval_samples(r->step_sequences) : o->eval_samples;
     return ERR_NONE;
 }
 
@@ -193,6 +238,25 @@ static void announce_data(const Run *r)
         "  data         %s tokens, %" PRId64 " samples an epoch (%.2f epochs in %" PRId64 " steps)",
         tokens, r->info.samples_an_epoch,
         (double)(o->max_steps * r->setup.samples) / (double)r->info.samples_an_epoch, o->max_steps);
+    if (r->info.sequences)
+        log_note("               %" PRId64 " sequences in them, %.1f tokens each, %" PRId64
+                 " a step",
+                 r->info.sequences, (double)r->info.tokens / (double)r->info.documents,
+                 r->step_sequences);
+    if (r->eval_sequences && r->val)
+        log_note("  evaluation   each %" PRId64 " sequences", r->eval_sequences);
+}
+
+// Of a model that knows nothing; NaN where that is not a number of the vocabulary.
+static double first_loss(const ModelConfig *c)
+{
+    const double token = log((double)c->vocab_size);
+    switch (c->head) {
+    case HEAD_LM:
+    case HEAD_MLM: return token;
+    case HEAD_PRETRAIN: return token + log(2.0);
+    default: return (double)NAN;
+    }
 }
 
 static void announce_device(Run *r)
@@ -234,9 +298,10 @@ static Status announce(Run *r, Err *err)
                  r->state.step);
     else if (r->init_dir[0])
         log_note("  weights      from %s", r->init_dir);
-    else
-        log_note("  expected     first loss about ln V = %.4f",
-                 log((double)r->setup.model.vocab_size));
+    else if (isfinite(first_loss(&r->setup.model)))
+        log_note("  expected     first loss about ln V%s = %.4f",
+                 r->setup.model.head == HEAD_PRETRAIN ? " + ln 2" : "",
+                 first_loss(&r->setup.model));
     const int64_t todo = LT_MAX(0, o->max_steps - r->state.step);
     // The rest of a step takes about a third as long again as its products.
     const double a_step = 1.35 * r->trainer.plan.matmul_flops_a_step / products;
@@ -354,6 +419,19 @@ static Status take_folder(Run *r, const char *config_path, bool exists, Err *err
     return ERR_NONE;
 }
 
+// A benchmark run is one process from its first step to its last.
+static Status open_mllog(Run *r, Err *err)
+{
+    const char *path = r->o->mllog;
+    if (!path[0]) return ERR_NONE;
+    if (!r->resumed_from[0]) return run_mllog_open(r, err);
+    const Status st =
+        err_set(err, ERR_USAGE, "mllog is the log of a whole run, %s goes on from step %" PRId64,
+                r->o->run, r->state.step);
+    err_hint(err, "leave --mllog away, or name another --run");
+    return st;
+}
+
 // From here on it is a run, whatever happens.
 static Status make_run(Run *r, Err *err)
 {
@@ -364,7 +442,8 @@ static Status make_run(Run *r, Err *err)
     r->pending.step = r->lost.step = -1;
     r->saved_step = r->resumed_from[0] ? r->state.step : -1;
     r->kept = (RunSave){.step = r->state.best_step, .loss = r->state.best_loss};
-    return run_open_metrics(r, err);
+    TRY(run_open_metrics(r, err));
+    return open_mllog(r, err);
 }
 
 static Status open_all(Run *r, Err *err)
@@ -376,6 +455,7 @@ static Status open_all(Run *r, Err *err)
     TRY(find_run(r, config_path, &exists, err));
     if (!o->data[0]) return err_set(err, ERR_USAGE, "train needs --data=DIR");
     TRY(open_kernels(r, err));
+    r->start_ms = mllog_now();
     TRY(open_data(r, err));
     TRY(take_folder(r, config_path, exists, err));
     TRY(find_start(r, exists, err));
@@ -389,6 +469,7 @@ static Status open_all(Run *r, Err *err)
         TRY(options_set(o, "precision", r->setup.prec.name, o->origin[OPT_precision], err));
     if (o->init_from[0]) TRY(train_setup_record(&r->setup, o, err));
     TRY(open_streams(r, err));
+    TRY(of_pretraining(r, err));
     TRY(trainer_open(&r->trainer, &r->setup, &r->backend.ops, &r->backend.device, err));
     TRY(load_or_init(r, err));
     TRY(not_past_the_end(r, err));
@@ -419,8 +500,12 @@ Status run_open_metrics(Run *r, Err *err)
 
 Status run_open(Run *r, Options *o, Err *err)
 {
-    *r = (Run){
-        .o = o, .folder = {.lock = {.fd = -1}}, .metrics = {.fd = -1}, .opened = clock_seconds()};
+    *r = (Run){.o = o,
+               .folder = {.lock = {.fd = -1}},
+               .metrics = {.fd = -1},
+               .mllog = {.fd = -1},
+               .init_ms = mllog_now(),
+               .opened = clock_seconds()};
     if (!o->run[0]) return err_set(err, ERR_USAGE, "train needs --run=DIR");
     const Status st = open_all(r, err);
     if (st != ERR_NONE) run_close(r);
@@ -435,6 +520,7 @@ void run_close(Run *r)
     stream_close(r->train);
     stream_close(r->val);
     metrics_close(&r->metrics);
+    mllog_close(&r->mllog);
     run_folder_close(&r->folder);
     r->train = r->val = NULL;
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include "engine/model/backend.h"
 #include "engine/report/metrics.h"
+#include "engine/report/mllog.h"
 #include "engine/train/run_folder.h"
 #include "engine/train/run_state.h"
 #include "engine/train/train_setup.h"
@@ -35,6 +36,13 @@ typedef struct Run {
     char init_dir[PATH_CAP];     // the model folder that init_from names; "" for none
     double opened;               // clock at the start of the process's work, for max_seconds
     double peak;                 // FLOP/s: the MFU's denominator
+    int64_t step_sequences;      // BERT: of a step, on average
+    int64_t eval_sequences;      // evaluation is due each time so many were seen; 0: by steps
+    const char *part[2];         // names of the losses of rows and of sequences; NULL: none
+    MlLog mllog;                 // of a benchmark run; closed without
+    int64_t init_ms, start_ms;   // when this process began, and when it touched the data
+    bool in_block;               // mllog: steps between two evaluations are told of
+    int64_t block_sequences;     // mllog: sequences at its start
 } Run;
 
 LT_C_BEGIN

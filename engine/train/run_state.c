@@ -19,8 +19,11 @@ static const int64_t COUNT_MAX = INT64_MAX / 1024; // of steps, samples, tokens
 
 RunState run_state_new(void)
 {
-    return (RunState){
-        .last_eval = -1, .best_step = -1, .best_loss = INFINITY, .scale = {.scale = 1}};
+    return (RunState){.last_eval = -1,
+                      .best_step = -1,
+                      .best_loss = INFINITY,
+                      .accuracy = NAN,
+                      .scale = {.scale = 1}};
 }
 
 static size_t tensors_max(const Trainer *t)
@@ -94,6 +97,11 @@ Status run_state_text(const RunState *st, uint64_t seed, const char *precision, 
                    st->best_step, st->data_tokens));
     if (isfinite(st->best_loss))
         TRY(buf_printf(out, err, "  \"best_loss\": %.17g,\n", st->best_loss));
+    if (st->sequences)
+        TRY(buf_printf(out, err,
+                       "  \"sequences\": %" PRId64 ",\n  \"eval_sequences\": %" PRId64 ",\n",
+                       st->sequences, st->eval_sequences));
+    if (isfinite(st->accuracy)) TRY(buf_printf(out, err, "  \"accuracy\": %.17g,\n", st->accuracy));
     if (st->fp8.slots)
         TRY(buf_printf(out, err,
                        "  \"fp8\": {\"version\": %d, \"slots\": %" PRId64 ", \"history\": %" PRId64
@@ -226,6 +234,12 @@ static Status parse_state(RunState *st, const json_t *o, const char *precision, 
     const json_t *best = json_object_get(o, "best_loss");
     if (json_is_number(best)) st->best_loss = json_number_value(best);
     st->seconds = json_number_value(json_object_get(o, "seconds"));
+    if (json_object_get(o, "sequences")) { // BERT
+        TRY(need_int(o, "sequences", 0, path, &st->sequences, err));
+        TRY(need_int(o, "eval_sequences", 0, path, &st->eval_sequences, err));
+    }
+    const json_t *accuracy = json_object_get(o, "accuracy");
+    if (json_is_number(accuracy)) st->accuracy = json_number_value(accuracy);
     const json_t *fp8 = json_object_get(o, "fp8");
     if (fp8) TRY(parse_fp8(&st->fp8, fp8, path, err));
     const char *saved = json_string_value(json_object_get(o, "precision"));

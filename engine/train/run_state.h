@@ -16,16 +16,19 @@ typedef struct RunFp8 { // of the tensors that fp8_saved.h describes
 } RunFp8;
 
 typedef struct RunState {
-    int64_t step;        // optimizer steps done
-    int64_t samples;     // position of the training stream, over all ranks
-    int64_t skipped;     // steps skipped because a number was not finite
-    int64_t tokens;      // tokens of all steps done
-    int64_t last_eval;   // step of the newest evaluation, -1: none
-    int64_t best_step;   // -1: none
-    double best_loss;    // infinity: none
-    double seconds;      // spent training
-    int64_t data_tokens; // of the training split; samples counts in data of this length
-    LossScale scale;     // of fp16; else scale 1, and it is not saved
+    int64_t step;           // optimizer steps done
+    int64_t samples;        // position of the training stream, over all ranks
+    int64_t skipped;        // steps skipped because a number was not finite
+    int64_t tokens;         // tokens of all steps done
+    int64_t sequences;      // BERT: of all steps done
+    int64_t eval_sequences; // BERT: sequences at the newest evaluation
+    double accuracy;        // BERT: of masked tokens, in the newest evaluation; NaN: none
+    int64_t last_eval;      // step of the newest evaluation, -1: none
+    int64_t best_step;      // -1: none
+    double best_loss;       // infinity: none
+    double seconds;         // spent training
+    int64_t data_tokens;    // of the training split; samples counts in data of this length
+    LossScale scale;        // of fp16; else scale 1, and it is not saved
     RunFp8 fp8;
 } RunState;
 

@@ -21,6 +21,10 @@ Status train_setup_model(ModelConfig *c, const Options *o, int64_t vocab_size, E
     *c = (bert ? model_config_bert : model_config_gpt2)(o->n_layer, o->n_head, o->n_embd, positions,
                                                         vocab_size);
     if (o->n_inner) c->n_inner = o->n_inner;
+    if (strcmp(o->task, "mlm") == 0) {
+        c->head = HEAD_MLM;
+        c->pooler = false;
+    }
     c->tie_embeddings = o->tie_embeddings;
     c->bias_qkv = c->bias_proj = c->bias_mlp = c->bias_norm = o->bias;
     c->dropout_embed = c->dropout_attention = c->dropout_residual = o->dropout;

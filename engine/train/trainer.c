@@ -12,6 +12,22 @@
 #include <math.h>
 #include <string.h>
 
+enum { EVAL_SUMS = 4 }; // losses of rows, of sequences; hits of rows, of sequences
+
+static BatchShape batch_shape(const TrainSetup *s)
+{
+    const bool lm = s->model.head == HEAD_LM;
+    return (BatchShape){.samples = s->samples,
+                        .block = s->block_size,
+                        .micro = s->batch_size,
+                        .target = lm,
+                        .segments = s->document_mask || !lm,
+                        .bert = !lm,
+                        .picks = s->picks,
+                        .seqs = s->seqs,
+                        .spans = s->model.head == HEAD_QA};
+}
+
 // Lay everything out. Runs twice: on counting arenas, then on real ones.
 static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pinned, Err *err)
 {
@@ -27,16 +43,15 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pin
     if (s->prec.fp8) fp8_build(&t->fp8, &s->fp8, &s->model, run);
     arena_part(run, "gradients");
     t->grads = arena_alloc(run, n * sizeof(float));
+    const BatchShape shape = batch_shape(s);
     arena_part(run, "token ids");
-    const size_t ids = (size_t)(s->samples * s->block_size) * sizeof(int32_t);
-    t->input = arena_alloc(run, ids);
-    t->target = arena_alloc(run, ids);
-    t->position = s->document_mask ? arena_alloc(run, ids) : NULL;
-    t->seg_lo = s->document_mask ? arena_alloc(run, ids) : NULL;
-    t->sample = arena_alloc(run, (size_t)s->samples * sizeof(int64_t));
-    t->eval_loss = arena_alloc(run, sizeof(double));
+    arena_part(host, "row numbers");
+    batch_build(&t->batch, &shape, run, host);
+    t->sum_seqs = arena_alloc(run, sizeof(double));
+    t->sum_eval = arena_alloc(run, EVAL_SUMS * sizeof(double));
     arena_part(pinned, "what became of a step");
     t->gate_host = arena_alloc(pinned, 2 * sizeof *t->gate_host);
+    t->seqs_host = arena_alloc(pinned, 2 * sizeof(double));
     if (s->snapshot) {
         arena_part(host, "snapshot for saving");
         t->snap_w = arena_alloc(host, n * sizeof(float));
@@ -48,6 +63,8 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pin
                              .train = true,
                              .recompute = s->recompute,
                              .head_rows = s->head_rows,
+                             .picks = s->batch_size * s->picks,
+                             .seqs = s->batch_size * s->seqs,
                              .seed = s->seed,
                              .fp8 = s->prec.fp8 ? &t->fp8 : NULL};
     TRY(model_build(&t->model, &s->model, &s->prec, &mo, &t->params, optimizer_weights(&t->opt),
@@ -56,33 +73,84 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pin
     return ERR_NONE;
 }
 
-static ModelBatch micro_batch(const Trainer *t, int64_t first, int64_t n)
+static bool learns_rows(const Trainer *t)
 {
-    const int64_t T = t->setup.block_size;
-    return (ModelBatch){.B = n,
-                        .T = T,
-                        .input = t->input + first * T,
-                        .target = t->target + first * T,
-                        .position = t->position ? t->position + first * T : NULL,
-                        .seg_lo = t->seg_lo ? t->seg_lo + first * T : NULL,
-                        .sample = t->sample + first};
+    return t->setup.model.head != HEAD_CLASSIFY && t->setup.model.head != HEAD_NONE;
 }
 
-// Losses of the rows of the last micro-batch, into a sum.
-static Status add_losses(Trainer *t, double *sum, int64_t rows, bool first, Err *err)
+// How many losses a micro-batch has: of rows, and of sequences.
+static int64_t losses_of_rows(const Trainer *t, const ModelBatch *b)
 {
-    return op_sum(
-        &t->cx,
-        &(SumArgs){
-            .out = sum, .x = t->model.loss, .n = rows, .accumulate = !first, .dtype = DTYPE_F32},
-        err);
+    if (!learns_rows(t)) return 0;
+    switch (t->setup.model.head) {
+    case HEAD_LM: return b->B * b->T;
+    case HEAD_QA: return 2 * b->B;
+    default: return b->picks;
+    }
 }
 
-static Status micro_step(Trainer *t, const ModelBatch *b, float scale, bool first, Err *err)
+static bool learns_sequences(const Trainer *t)
 {
-    const ModelLossScale by = {.row = scale};
-    TRY(model_gradients(&t->model, &t->cx, b, by, first, err));
-    return add_losses(t, t->opt.loss, b->B * b->T, first, err);
+    return t->setup.model.head == HEAD_PRETRAIN || t->setup.model.head == HEAD_CLASSIFY;
+}
+
+static int64_t losses_of_seqs(const Trainer *t, const ModelBatch *b)
+{
+    return learns_sequences(t) ? b->seqs : 0;
+}
+
+static Status add_up(Trainer *t, double *sum, const float *x, int64_t n, bool first, Err *err)
+{
+    return op_sum(&t->cx,
+                  &(SumArgs){.out = sum, .x = x, .n = n, .accumulate = !first, .dtype = DTYPE_F32},
+                  err);
+}
+
+// Gradients; losses of rows and of sequences into opt.loss, of sequences alone into sum_seqs.
+static Status micro_step(Trainer *t, const ModelBatch *b, ModelLossScale scale, bool first,
+                         Err *err)
+{
+    const Model *m = &t->model;
+    TRY(model_gradients(&t->model, &t->cx, b, scale, first, err));
+    TRY(add_up(t, t->opt.loss, m->loss, losses_of_rows(t, b), first, err));
+    if (!learns_sequences(t)) return ERR_NONE;
+    TRY(add_up(t, t->opt.loss, m->loss_seq, b->seqs, false, err));
+    return add_up(t, t->sum_seqs, m->loss_seq, b->seqs, first, err);
+}
+
+static Status micro_eval(Trainer *t, const ModelBatch *b, bool first, Err *err)
+{
+    const Model *m = &t->model;
+    const int64_t rows = losses_of_rows(t, b), seqs = losses_of_seqs(t, b);
+    TRY(model_loss(&t->model, &t->cx, b, err));
+    TRY(add_up(t, t->sum_eval, m->loss, rows, first, err));
+    if (t->setup.model.head == HEAD_LM) return ERR_NONE;
+    TRY(add_up(t, t->sum_eval + 1, m->loss_seq, seqs, first, err));
+    TRY(add_up(t, t->sum_eval + 2, m->hit, rows, first, err));
+    return add_up(t, t->sum_eval + 3, m->hit_seq, seqs, first, err);
+}
+
+// A batch of the right sizes, for plans: nothing of it is read.
+static ModelBatch any_batch(const Trainer *t)
+{
+    const Batch *a = &t->batch;
+    const TrainSetup *s = &t->setup;
+    return (ModelBatch){.B = s->batch_size,
+                        .T = s->block_size,
+                        .input = a->input,
+                        .target = a->target,
+                        .position = a->position,
+                        .seg_lo = a->seg_lo,
+                        .sample = a->sample,
+                        .type = a->type,
+                        .seg_hi = a->seg_hi,
+                        .picks = s->batch_size * s->picks,
+                        .pick_row = a->pick_row,
+                        .pick_target = a->pick_target,
+                        .seqs = s->batch_size * s->seqs,
+                        .seq_row = a->seq_row,
+                        .seq_target = a->seq_target,
+                        .span_target = a->span_target};
 }
 
 // Run a step's op calls in plan mode.
@@ -90,16 +158,17 @@ static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
 {
     OpPlan micro = {0}, update = {0};
     const TrainSetup *s = &t->setup;
-    const ModelBatch b = micro_batch(t, 0, s->batch_size);
+    const ModelBatch b = any_batch(t);
+    const ModelLossScale one = {.row = 1, .seq = 1};
     t->cx.plan = &micro;
     if (s->prec.fp8) { // the first step: scratch only
-        TRY(model_gradients(&t->model, &t->cx, &b, (ModelLossScale){.row = 1}, true, err));
+        TRY(model_gradients(&t->model, &t->cx, &b, one, true, err));
         micro = (OpPlan){.scratch_bytes = micro.scratch_bytes};
         t->fp8.started = true;
     }
-    TRY(micro_step(t, &b, 1.0f, true, err));
+    TRY(micro_step(t, &b, one, true, err));
     const OpPlan gradients = micro;
-    TRY(model_loss(&t->model, &t->cx, &b, err)); // evaluation: scratch only
+    TRY(micro_eval(t, &b, true, err)); // scratch only
     t->cx.plan = &update;
     TRY(optimizer_step(&t->opt, &t->cx, t->grads, err));
     TRY(optimizer_refresh(&t->opt, &t->cx, err));
@@ -292,37 +361,50 @@ Status trainer_load_model(Trainer *t, const char *dir, Err *err)
 
 // ---- the step ---------------------------------------------------------------------------------
 
-static Status upload_ids(Trainer *t, const StreamBatch *b, Err *err)
+static Status put_batch(Trainer *t, const StreamBatch *b, Err *err)
 {
-    const size_t ids = (size_t)(b->samples * t->setup.block_size) * sizeof(int32_t);
-    TRY(device_upload(t->device, t->input, b->input, ids, err));
-    TRY(device_upload(t->device, t->target, b->target, ids, err));
-    if (t->position) {
-        ASSERT(b->position && b->seg_lo, "the stream gives no document positions");
-        TRY(device_upload(t->device, t->position, b->position, ids, err));
-        TRY(device_upload(t->device, t->seg_lo, b->seg_lo, ids, err));
-    }
-    return device_upload(t->device, t->sample, b->sample, (size_t)b->samples * sizeof(int64_t),
-                         err);
+    const TrainSetup *s = &t->setup;
+    const ModelBatch host = {.B = b->samples,
+                             .T = s->block_size,
+                             .input = b->input,
+                             .target = b->target,
+                             .position = b->position,
+                             .seg_lo = b->seg_lo,
+                             .sample = b->sample,
+                             .type = b->type,
+                             .seg_hi = b->seg_hi,
+                             .picks = b->picks,
+                             .pick_row = b->pick_row,
+                             .pick_target = b->pick_target,
+                             .seqs = b->seqs,
+                             .seq_row = b->seq_row,
+                             .seq_target = b->seq_target,
+                             .span_target = b->span_target};
+    ASSERT(!t->batch.position || (b->position && b->seg_lo), "the stream gives no positions");
+    ASSERT(!t->batch.type || (b->type && b->seg_hi), "the stream gives no token types");
+    ASSERT(b->picks == s->picks && b->seqs == s->seqs, "%lld picks and %lld sequences in a sample",
+           (long long)b->picks, (long long)b->seqs);
+    return batch_put(&t->batch, t->device, &host, err);
 }
 
 // The step itself, on what trainer_begin has sent; nothing is waited for.
-static Status queue_step(Trainer *t, float scale, Err *err)
+static Status queue_step(Trainer *t, ModelLossScale scale, Err *err)
 {
     const TrainSetup *s = &t->setup;
     for (int64_t i = 0; i < s->samples; i += s->batch_size) {
-        const ModelBatch m = micro_batch(t, i, s->batch_size);
+        const ModelBatch m = batch_part(&t->batch, i, s->batch_size);
         TRY(micro_step(t, &m, scale, i == 0, err));
     }
     TRY(dist_sum_grads(&t->dist, &t->cx, t->grads, t->params.total, err));
     TRY(dist_sum_device(&t->dist, &t->cx, t->opt.loss, 1, err));
+    TRY(dist_sum_device(&t->dist, &t->cx, t->sum_seqs, 1, err));
     TRY(optimizer_step(&t->opt, &t->cx, t->grads, err));
     if (!s->prec.fp8) return ERR_NONE;
     return fp8_end_step(&t->fp8, &t->cx, &t->opt.gate->skip, err);
 }
 
-// All that changes from step to step is in device memory, but for the number of counted targets.
-static Status record_step(Trainer *t, float scale, Err *err)
+// All that changes from step to step is in device memory, but for the numbers of counted targets.
+static Status record_step(Trainer *t, ModelLossScale scale, Err *err)
 {
     DeviceGraph *g = NULL;
     TRY(forget_graph(t, err));
@@ -335,10 +417,11 @@ static Status record_step(Trainer *t, float scale, Err *err)
 }
 
 // The first steps are not recorded: kernels are loaded and chosen in them.
-static Status run_step(Trainer *t, float scale, Err *err)
+static Status run_step(Trainer *t, ModelLossScale scale, Err *err)
 {
     if (!t->setup.graph || !t->warm) return queue_step(t, scale, err);
-    if (!t->graph || t->graph_scale != scale) TRY(record_step(t, scale, err));
+    const bool same = t->graph_scale.row == scale.row && t->graph_scale.seq == scale.seq;
+    if (!t->graph || !same) TRY(record_step(t, scale, err));
     return device_replay(t->device, t->graph, err);
 }
 
@@ -347,26 +430,62 @@ int trainer_in_flight(const Trainer *t)
     return (int)(t->begun - t->ended);
 }
 
+const TrainCounts *trainer_next(const Trainer *t)
+{
+    ASSERT(trainer_in_flight(t) > 0, "no step in flight");
+    return &t->n[t->ended % 2];
+}
+
+static Status count(const Trainer *t, const StreamBatch *b, TrainCounts *n, Err *err)
+{
+    int64_t all[] = {learns_rows(t) ? b->counted : 0, learns_sequences(t) ? b->counted_seqs : 0,
+                     b->tokens, b->sequences};
+    TRY(dist_sum_i64(&t->dist, all, LT_COUNT(all), err));
+    *n = (TrainCounts){.rows = all[0], .seqs = all[1], .tokens = all[2], .sequences = all[3]};
+    return ERR_NONE;
+}
+
+// Targets of the loss without which a step is none.
+static int64_t counted(const Trainer *t, const TrainCounts *n)
+{
+    return learns_rows(t) ? n->rows : n->seqs;
+}
+
+static float one_of(int64_t n)
+{
+    return n ? (float)(1.0 / (double)n) : 0;
+}
+
 Status trainer_begin(Trainer *t, const StreamBatch *b, Err *err)
 {
     const TrainSetup *s = &t->setup;
     const int slot = (int)(t->begun % 2);
+    TrainCounts *n = &t->n[slot];
     ASSERT(b->samples == s->samples, "%lld samples, a step has %lld", (long long)b->samples,
            (long long)s->samples);
     ASSERT(trainer_in_flight(t) < 2, "%d steps in flight", trainer_in_flight(t));
-    t->counted[slot] = b->counted;
-    TRY(dist_sum_i64(&t->dist, &t->counted[slot], 1, err));
+    TRY(count(t, b, n, err));
     t->begun++;
-    if (t->counted[slot] == 0) return ERR_NONE;
+    if (counted(t, n) == 0) return ERR_NONE;
     // The step in flight counts, or it does not.
     const double lr[2] = {schedule_at(&s->schedule, t->step),
                           schedule_at(&s->schedule, t->step + 1)};
     TRY(optimizer_rates(&t->opt, t->device, t->step, lr, err));
-    TRY(upload_ids(t, b, err));
-    TRY(run_step(t, (float)(1.0 / (double)t->counted[slot]), err));
+    TRY(put_batch(t, b, err));
+    TRY(run_step(t, (ModelLossScale){.row = one_of(n->rows), .seq = one_of(n->seqs)}, err));
     TRY(device_download_later(t->device, &t->gate_host[slot], t->opt.gate, sizeof *t->gate_host,
                               err));
+    TRY(device_download_later(t->device, &t->seqs_host[slot], t->sum_seqs, sizeof(double), err));
     return device_mark(t->device, slot, err);
+}
+
+// Means of two sums of losses, and the sum of these.
+static void means(double sum_rows, double sum_seqs, const TrainCounts *n, double *rows,
+                  double *seqs, double *both)
+{
+    *rows = n->rows ? sum_rows / (double)n->rows : (double)NAN;
+    *seqs = n->seqs ? sum_seqs / (double)n->seqs : (double)NAN;
+    *both = !n->seqs ? *rows : !n->rows ? *seqs : *rows + *seqs;
 }
 
 // Whose gradient is this element of the flat buffer?
@@ -384,7 +503,10 @@ Status trainer_end(Trainer *t, TrainStep *out, Err *err)
     const int slot = (int)(t->ended % 2);
     ASSERT(trainer_in_flight(t) > 0, "no step in flight");
     *out = (TrainStep){.loss = NAN,
-                       .counted = t->counted[slot],
+                       .loss_rows = NAN,
+                       .loss_seqs = NAN,
+                       .n = t->n[slot],
+                       .counted = counted(t, &t->n[slot]),
                        .lr = schedule_at(&s->schedule, t->step),
                        .loss_scale = s->loss_scale > 0 ? (double)t->scale.scale : 0};
     t->ended++;
@@ -395,7 +517,8 @@ Status trainer_end(Trainer *t, TrainStep *out, Err *err)
     }
     TRY(device_wait(t->device, slot, err));
     const StepGate *g = &t->gate_host[slot];
-    out->loss = g->loss / (double)out->counted;
+    const double of_seqs = out->n.seqs ? t->seqs_host[slot] : 0;
+    means(g->loss - of_seqs, of_seqs, &out->n, &out->loss_rows, &out->loss_seqs, &out->loss);
     out->grad_norm = g->norm;
     out->skipped = g->skip;
     out->bad = g->bad >= 0 ? name_at(&t->params, g->bad) : NULL;
@@ -417,11 +540,10 @@ Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err)
     return trainer_end(t, out, err);
 }
 
-Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int64_t *counted,
-                    Err *err)
+Status trainer_eval(Trainer *t, Stream *val, int64_t batches, TrainEval *out, Err *err)
 {
-    double sum = 0;
-    int64_t n = 0;
+    double sum[EVAL_SUMS] = {0};
+    TrainCounts n = {0};
     ASSERT(trainer_in_flight(t) == 0, "%d steps in flight", trainer_in_flight(t));
     TRY(stream_seek(val, 0, err));
     for (int64_t i = 0; batches == 0 || i < batches; i++) {
@@ -429,20 +551,28 @@ Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss, int6
         if (stop_requested()) return err_set(err, ERR_STOPPED, "told to stop");
         TRY(stream_next(val, &b, err));
         if (b.samples == 0) break;
-        TRY(upload_ids(t, &b, err));
+        TRY(put_batch(t, &b, err));
         for (int64_t k = 0; k < b.samples; k += t->setup.batch_size) {
             const int64_t B = LT_MIN(t->setup.batch_size, b.samples - k);
-            const ModelBatch m = micro_batch(t, k, B);
-            TRY(model_loss(&t->model, &t->cx, &m, err));
-            TRY(add_losses(t, t->eval_loss, B * t->setup.block_size, i == 0 && k == 0, err));
+            const ModelBatch m = batch_part(&t->batch, k, B);
+            TRY(micro_eval(t, &m, i == 0 && k == 0, err));
         }
-        n += b.counted;
+        TrainCounts more;
+        TRY(count(t, &b, &more, err));
+        n.rows += more.rows;
+        n.seqs += more.seqs;
+        n.tokens += more.tokens;
+        n.sequences += more.sequences;
     }
-    if (n) TRY(device_download(t->device, &sum, t->eval_loss, sizeof sum, err));
-    TRY(dist_sum_f64(&t->dist, &sum, 1, err));
-    TRY(dist_sum_i64(&t->dist, &n, 1, err));
-    *loss = n ? sum / (double)n : (double)NAN;
-    *counted = n;
+    const int sums = t->setup.model.head == HEAD_LM ? 1 : EVAL_SUMS;
+    if (n.tokens)
+        TRY(device_download(t->device, sum, t->sum_eval, (size_t)sums * sizeof *sum, err));
+    TRY(dist_sum_f64(&t->dist, sum, sums, err));
+    *out = (TrainEval){.accuracy_rows = sums > 1 && n.rows ? sum[2] / (double)n.rows : (double)NAN,
+                       .accuracy_seqs = sums > 1 && n.seqs ? sum[3] / (double)n.seqs : (double)NAN,
+                       .n = n,
+                       .counted = counted(t, &n)};
+    means(sum[0], sum[1], &n, &out->loss_rows, &out->loss_seqs, &out->loss);
     return ERR_NONE;
 }
 
@@ -458,7 +588,7 @@ Status trainer_probe(Trainer *t, double *flops_a_second, Err *err)
             p = &t->params.param[i];
     ASSERT(p, "no MLP weight");
     const MatmulArgs a = {.C = t->model.dwide,
-                          .A = t->model.lnf,
+                          .A = t->model.tmp,
                           .B = (char *)optimizer_weights(&t->opt) +
                                (size_t)p->offset * dtype_bytes(t->setup.prec.param),
                           .M = N,

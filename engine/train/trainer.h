@@ -10,6 +10,10 @@
 // counted targets of all micro-batches and ranks, divided once. A step whose loss or gradient norm
 // is not finite, or that has no counted target, is skipped: weights, moments, schedule and t stay.
 //
+// BERT has two losses, each with its own mean, and learns their sum: of rows (masked tokens, tags,
+// spans) and of sequences (the next sentence, a label). What the model's head does not have is not
+// there. A step without a single masked token has no mean of them: it is skipped.
+//
 // A step is begun and ended. trainer_begin queues all of it, the update too: the device decides by
 // itself whether the step counts (optimizer.h). trainer_end waits for the step and reads what
 // became of it. A second step may be begun before the first one is ended, so that a GPU never waits
@@ -28,6 +32,7 @@
 #include "engine/config/options.h"
 #include "engine/data/stream.h"
 #include "engine/dist/dist.h"
+#include "engine/model/batch.h"
 #include "engine/model/model.h"
 #include "engine/train/optimizer.h"
 #include "engine/train/schedule.h"
@@ -40,6 +45,8 @@ typedef struct TrainSetup {
     int64_t block_size; // T
     int64_t batch_size; // B of a micro-batch
     int64_t samples;    // of a step, on this rank; a multiple of batch_size
+    int64_t picks;      // BERT: of a sample, as the stream has them
+    int64_t seqs;       // BERT: of a sample
     int64_t head_rows;
     bool recompute;
     bool document_mask; // positions and segments come with the batch
@@ -61,16 +68,33 @@ typedef struct TrainPlan {
     double flops_a_step, matmul_flops_a_step;
 } TrainPlan;
 
+typedef struct TrainCounts { // of a step or an evaluation, over all ranks
+    int64_t rows;            // targets of rows that count
+    int64_t seqs;            // targets of sequences that count
+    int64_t tokens;          // of text: padding is none
+    int64_t sequences;       // BERT: that begin
+} TrainCounts;
+
 typedef struct TrainStep { // what a step did
-    double loss;           // mean over counted targets, NaN when there are none
-    double grad_norm;      // before clipping
+    double loss;           // of rows + of sequences, NaN when no target is counted
+    double loss_rows;      // mean over the counted ones; NaN when there are none
+    double loss_seqs;
+    double grad_norm; // before clipping
     double lr;
     double loss_scale; // that the step had, 0: none
-    int64_t counted;
+    TrainCounts n;
+    int64_t counted; // of the loss that must be there: of rows, or of sequences
     bool skipped;
     bool overflow;   // skipped, but the loss is finite and its scale comes down for it
     const char *bad; // skipped: the first parameter with a gradient that is not finite, or NULL
 } TrainStep;
+
+typedef struct TrainEval {               // what is not there is NaN
+    double loss, loss_rows, loss_seqs;   // as of a step
+    double accuracy_rows, accuracy_seqs; // share of counted targets that score highest; BERT
+    TrainCounts n;
+    int64_t counted;
+} TrainEval;
 
 typedef struct Trainer {
     TrainSetup setup;
@@ -85,19 +109,20 @@ typedef struct Trainer {
     Arena run, step_arena, host, pinned;
     void *run_mem, *step_mem, *host_mem, *pinned_mem;
     float *grads;
-    int32_t *input, *target, *position, *seg_lo; // [samples,T] device
-    int64_t *sample;                             // [samples]   device
-    double *eval_loss;                           // one, device: sum of an evaluation's losses
-    StepGate *gate_host;                         // [2] pinned: on their way from the device
-    float *snap_w, *snap_m, *snap_v;             // [total] host; NULL without snapshot
-    int64_t counted[2];                          // of the steps in flight
-    int64_t begun, ended;                        // steps
-    bool warm;                                   // one has counted: the next ones are like it
-    DeviceGraph *graph;                          // a recorded step, NULL: none yet
-    float graph_scale;                           // that it was recorded with
-    int64_t step;                                // optimizer steps done
-    int64_t skipped;                             // steps skipped so far
-    LossScale scale;                             // after the last step that was ended
+    Batch batch;
+    double *sum_seqs;                // one, device: a step's losses of sequences
+    double *sum_eval;                // [4], device: an evaluation's losses and hits
+    StepGate *gate_host;             // [2] pinned: on their way from the device
+    double *seqs_host;               // [2] pinned: likewise
+    float *snap_w, *snap_m, *snap_v; // [total] host; NULL without snapshot
+    TrainCounts n[2];                // of the steps in flight
+    int64_t begun, ended;            // steps
+    bool warm;                       // one has counted: the next ones are like it
+    DeviceGraph *graph;              // a recorded step, NULL: none yet
+    ModelLossScale graph_scale;      // that it was recorded with
+    int64_t step;                    // optimizer steps done
+    int64_t skipped;                 // steps skipped so far
+    LossScale scale;                 // after the last step that was ended
 } Trainer;
 
 LT_C_BEGIN
@@ -118,16 +143,17 @@ LT_MUST_CHECK Status trainer_load_model(Trainer *t, const char *dir, Err *err);
 LT_MUST_CHECK Status trainer_begin(Trainer *t, const StreamBatch *b, Err *err);
 LT_MUST_CHECK Status trainer_end(Trainer *t, TrainStep *out, Err *err);
 int trainer_in_flight(const Trainer *t);
+const TrainCounts *trainer_next(const Trainer *t); // of the step that would be ended next
 // Both; none may be in flight.
 LT_MUST_CHECK Status trainer_step(Trainer *t, const StreamBatch *b, TrainStep *out, Err *err);
 // `step` updates are done, `skipped` steps were skipped, and that is the loss scale.
 LT_MUST_CHECK Status trainer_set_state(Trainer *t, int64_t step, int64_t skipped, LossScale scale,
                                        Err *err);
-// Mean loss over counted targets of up to `batches` micro-batches (0: until the stream ends) from
-// `val`, which starts at its beginning. Touches nothing that training reads. NaN: nothing counted.
-// A signal gives it up: ERR_STOPPED.
-LT_MUST_CHECK Status trainer_eval(Trainer *t, Stream *val, int64_t batches, double *loss,
-                                  int64_t *counted, Err *err);
+// Losses and accuracies over up to `batches` micro-batches (0: until the stream ends) from `val`,
+// which starts at its beginning. Touches nothing that training reads. A signal gives it up:
+// ERR_STOPPED.
+LT_MUST_CHECK Status trainer_eval(Trainer *t, Stream *val, int64_t batches, TrainEval *out,
+                                  Err *err);
 // Rate of the matrix kernels, FLOP/s, from a few products of the model's own size (takes ~50 ms).
 LT_MUST_CHECK Status trainer_probe(Trainer *t, double *flops_a_second, Err *err);
 LT_C_END
