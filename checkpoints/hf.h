@@ -20,6 +20,25 @@
 //   final.norm.weight/bias         ln_f.weight/bias
 //   head.weight          [V,C]     lm_head.weight (only when not tied)
 //
+//   engine                         BERT (bert. before trunk and pooler, but not in a BertModel)
+//   embed.token.weight   [V,C]     embeddings.word_embeddings.weight
+//   embed.position.weight [P,C]    embeddings.position_embeddings.weight
+//   embed.type.weight    [S,C]     embeddings.token_type_embeddings.weight
+//   embed.norm                     embeddings.LayerNorm (.gamma and .beta in the first ones)
+//   block.N.attn.qkv [3C,C]        encoder.layer.N.attention.self.query, .key, .value   each [C,C]
+//   block.N.attn.proj    [C,C]     encoder.layer.N.attention.output.dense
+//   block.N.norm1                  encoder.layer.N.attention.output.LayerNorm
+//   block.N.mlp.fc       [F,C]     encoder.layer.N.intermediate.dense
+//   block.N.mlp.proj     [C,F]     encoder.layer.N.output.dense
+//   block.N.norm2                  encoder.layer.N.output.LayerNorm
+//   pooler               [C,C]     pooler.dense
+//   mlm.dense, mlm.norm            cls.predictions.transform.dense, .LayerNorm
+//   mlm.bias             [V]       cls.predictions.bias (and .decoder.bias)
+//   head.weight          [V,C]     cls.predictions.decoder.weight (only when not tied)
+//   nsp                  [2,C]     cls.seq_relationship
+//   classify             [K,C]     classifier
+//   qa                   [2,C]     qa_outputs
+//
 // SPDX-License-Identifier: MIT
 #pragma once
 #include <stdbool.h>
@@ -53,6 +72,12 @@ typedef struct HfConfig {
     char label[HF_LABELS][HF_LABEL_CAP]; // id2label; each differs from the others
 } HfConfig;
 
+// A BERT's folder against a model on the same trunk; names as in the files: "pooler, classifier".
+typedef struct HfHeads {
+    char lacking[96];  // the model has, the folder has not: what was in their tensors stays there
+    char ignored[256]; // the folder has, the model has not
+} HfHeads;
+
 LT_C_BEGIN
 LT_MUST_CHECK Status hf_config_read(HfConfig *c, const char *dir, Err *err); // dir/config.json
 LT_MUST_CHECK Status hf_config_text(const HfConfig *c, Buf *out, Err *err);  // the file's content
@@ -60,8 +85,16 @@ LT_MUST_CHECK Status hf_config_text(const HfConfig *c, Buf *out, Err *err);  // 
 // Fill `t` (names, shapes, dtypes and memory given by the engine) from a model folder: one
 // model.safetensors or model.safetensors.index.json with shards, prefixes and tied or untied
 // heads as they come. A missing or extra tensor, a wrong shape, an absent shard: ERR_FORMAT that
-// names it. Tied models: a file's lm_head.weight must equal wte.weight or be absent.
+// names it. Tied models: a file's lm_head.weight must equal wte.weight or be absent. Heads that a
+// BERT's file has beyond `c` are ignored.
 LT_MUST_CHECK Status hf_load(const char *dir, const HfConfig *c, Tensor *t, int n, Err *err);
+
+// The same for a model with other heads than the folder's (fine-tuning): the trunk must be there,
+// and each head of the folder that `model` has, too, is taken. A classifier is taken when it is of
+// the same architecture and its labels are the same, in the same order. `model` is the config of
+// the tensors. On failure no tensor was changed.
+LT_MUST_CHECK Status hf_load_trunk(const char *dir, const HfConfig *model, Tensor *t, int n,
+                                   HfHeads *heads, Err *err);
 
 // Write dir/model.safetensors under Hugging Face names and orientation, as `as` (f32, bf16, f16).
 LT_MUST_CHECK Status hf_save(const char *dir, const HfConfig *c, const Tensor *t, int n, DType as,

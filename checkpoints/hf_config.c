@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoints/hf.h"
 
+#include "checkpoints/hf_files.h"
 #include "checkpoints/json_read.h"
 #include "engine/base/file.h"
 
@@ -349,6 +350,21 @@ static Status get_bert(const Source *s, HfConfig *c, Err *err)
     return get_labels(s, c, err);
 }
 
+// Nothing in config.json says whether a BertModel has its pooler.
+static Status look_for_pooler(HfConfig *c, const char *dir, Err *err)
+{
+    char single[PATH_CAP], index[PATH_CAP];
+    if (strcmp(c->architecture, "BertModel") != 0) return ERR_NONE;
+    TRY(path_join(single, dir, "model.safetensors", err));
+    TRY(path_join(index, dir, "model.safetensors.index.json", err));
+    if (!file_exists(single) && !file_exists(index)) return ERR_NONE; // only loading needs them
+    HfFiles f;
+    TRY(hf_files_open(&f, dir, err));
+    c->has_pooler = hf_files_find(&f, "pooler.dense.weight") != NULL;
+    hf_files_close(&f);
+    return ERR_NONE;
+}
+
 Status hf_config_read(HfConfig *c, const char *dir, Err *err)
 {
     char path[PATH_CAP];
@@ -360,5 +376,5 @@ Status hf_config_read(HfConfig *c, const char *dir, Err *err)
     if (e == ERR_NONE)
         e = strcmp(c->model_type, "bert") == 0 ? get_bert(&s, c, err) : get_gpt2(&s, c, err);
     json_decref(s.root);
-    return e;
+    return e == ERR_NONE ? look_for_pooler(c, dir, err) : e;
 }

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoints/hf_convert.h"
 
-#include "checkpoints/hf_files.h"
+#include "checkpoints/hf_match.h"
 #include "checkpoints/tokenizer_files.h"
 #include "engine/base/mem.h"
 
@@ -22,8 +22,9 @@ typedef struct Piece { // a tensor to be written, in the orientation of the file
 
 typedef struct Job {
     const HfConvert *how;
-    HfConfig config; // of the source, then of the result
+    HfConfig from, config; // of the source and of the result
     HfFiles files;
+    HfMatch source;
     HfSlot *slot; // of the result
     int n;
     Piece *piece; // [n]
@@ -43,38 +44,44 @@ static uint64_t bytes_of(const Piece *p)
     return (uint64_t)count_of(p) * dtype_bytes(p->dtype);
 }
 
-// Refuses a source whose head is a layer of its own.
+static const HfEntry *embedding_of(const Job *j)
+{
+    return hf_files_find(&j->files, hf_slots_embedding(&j->from));
+}
+
+// Is there an output layer, and does a source that is to be tied have the embedding for it?
 static Status check_can_tie(Job *j, Err *err)
 {
-    const HfEntry *head = hf_files_find(&j->files, "lm_head.weight");
-    const HfEntry *wte = hf_files_find(&j->files, "wte.weight");
+    const char *output = hf_slots_output(&j->from);
+    if (!output)
+        return err_set(err, ERR_USAGE, "%s: a %s has no output layer to tie or untie", j->files.dir,
+                       j->from.architecture);
+    if (!j->how->tie || j->from.tie_word_embeddings) return ERR_NONE;
+    const HfEntry *head = hf_files_find(&j->files, output), *wte = embedding_of(j);
     if (strip_equal(&j->strip, head->e->data, head->e->dtype, wte->e->data, wte->e->dtype,
                     wte->e->shape[0] * wte->e->shape[1]))
         return ERR_NONE;
-    return err_set(err, ERR_FORMAT,
-                   "%s: lm_head.weight differs from wte.weight, so the model cannot be tied",
-                   j->files.dir);
+    return err_set(err, ERR_FORMAT, "%s: %s differs from %s, so the model cannot be tied",
+                   j->files.dir, output, hf_slots_embedding(&j->from));
 }
 
-// The source against its own config.
-static Status check_source(Job *j, Err *err)
+// The source's tensor for a slot of the result; *at: where the last one was (both lists have about
+// the same order).
+static const HfEntry *source_of(const Job *j, const HfSlot *want, int *at)
 {
-    HfSlot *slot = NULL;
-    int n = 0;
-    TRY(hf_slots_make(&j->config, &slot, &n, err));
-    const HfEntry **found = mem_calloc((size_t)n, sizeof *found);
-    Status s = found ? ERR_NONE : mem_err(err, (size_t)n * sizeof *found, "the list of tensors");
-    if (s == ERR_NONE) s = hf_files_match(&j->files, &j->config, slot, n, found, err);
-    mem_free((void *)(uintptr_t)found);
-    mem_free(slot);
-    return s;
+    for (int k = 0; k < j->source.n; k++) {
+        const int i = (*at + k) % j->source.n;
+        const HfSlot *s = &j->source.slot[i];
+        if (s->twin || s->part != want->part || strcmp(s->engine, want->engine) != 0) continue;
+        *at = i;
+        return j->source.found[i];
+    }
+    return want->is_output ? embedding_of(j) : NULL; // an output layer made of the embedding
 }
 
-static const HfEntry *source_of(const Job *j, const HfSlot *s)
+static int64_t token_within(int64_t id, int64_t vocab)
 {
-    const HfEntry *e = hf_files_find(&j->files, s->name);
-    return e || s->on_body ? e
-                           : hf_files_find(&j->files, "wte.weight"); // a head made of the embedding
+    return id < vocab ? id : -1;
 }
 
 static void make_config(Job *j)
@@ -82,12 +89,14 @@ static void make_config(Job *j)
     static const char *const names[] = {"float32", "bfloat16", "float16"}; // by DType
     HfConfig *c = &j->config;
     const HfConvert *h = j->how;
+    *c = j->from;
     if (h->tie != HF_AS_IS) c->tie_word_embeddings = h->tie;
     if (h->vocab_size) c->vocab_size = h->vocab_size;
-    if (c->bos_token_id >= c->vocab_size) c->bos_token_id = -1;
-    if (c->eos_token_id >= c->vocab_size) c->eos_token_id = -1;
-    const HfEntry *wte = hf_files_find(&j->files, "wte.weight");
-    snprintf(c->dtype, sizeof c->dtype, "%s", names[h->dtype < 0 ? (int)wte->e->dtype : h->dtype]);
+    c->bos_token_id = token_within(c->bos_token_id, c->vocab_size);
+    c->eos_token_id = token_within(c->eos_token_id, c->vocab_size);
+    c->pad_token_id = token_within(c->pad_token_id, c->vocab_size);
+    const DType dtype = h->dtype < 0 ? embedding_of(j)->e->dtype : (DType)h->dtype;
+    snprintf(c->dtype, sizeof c->dtype, "%s", names[dtype]);
 }
 
 static Status plan(Job *j, Err *err)
@@ -95,14 +104,15 @@ static Status plan(Job *j, Err *err)
     TRY(hf_slots_make(&j->config, &j->slot, &j->n, err));
     j->piece = mem_calloc((size_t)j->n, sizeof *j->piece);
     if (!j->piece) return mem_err(err, (size_t)j->n * sizeof *j->piece, "the list of tensors");
-    const HfEntry *wte = hf_files_find(&j->files, "wte.weight");
+    const HfEntry *wte = embedding_of(j);
     uint64_t fill = 0;
+    int at = 0;
     j->shards = 1;
     for (int i = 0; i < j->n; i++) {
         const HfSlot *s = &j->slot[i];
         Piece *p = &j->piece[i];
-        snprintf(p->name, sizeof p->name, "%s%s", s->on_body ? "transformer." : "", s->name);
-        p->source = source_of(j, s);
+        snprintf(p->name, sizeof p->name, "%s%s", s->prefix, s->name);
+        p->source = source_of(j, s, &at);
         p->dtype =
             j->how->dtype >= 0 ? (DType)j->how->dtype : (p->source ? p->source : wte)->e->dtype;
         p->rank = s->rank;
@@ -244,14 +254,16 @@ static Status write_target(Job *j, HfConverted *out, Err *err)
 
 static Status run(Job *j, HfConverted *out, Err *err)
 {
-    TRY(hf_config_read(&j->config, j->how->from, err));
+    TRY(hf_config_read(&j->from, j->how->from, err));
     TRY(hf_files_open(&j->files, j->how->from, err));
-    TRY(check_source(j, err));
+    TRY(hf_match_begin(&j->source, &j->from, err));
+    TRY(hf_match_files(&j->source, &j->files, NULL, err));
     TRY(strip_init(&j->strip, err));
-    if (j->how->tie == 1 && !j->config.tie_word_embeddings) TRY(check_can_tie(j, err));
+    if (j->how->tie != HF_AS_IS) TRY(check_can_tie(j, err));
     make_config(j);
     TRY(plan(j, err));
     out->config = j->config;
+    out->left_out = j->source.heads;
     return write_target(j, out, err);
 }
 
@@ -263,6 +275,7 @@ Status hf_convert(const HfConvert *h, HfConverted *out, Err *err)
     j->how = h;
     const Status s = run(j, out, err);
     strip_free(&j->strip);
+    hf_match_end(&j->source);
     hf_files_close(&j->files);
     mem_free(j->piece);
     mem_free(j->slot);

@@ -22,6 +22,7 @@ typedef struct HfConvert {
 
 typedef struct HfConverted { // what was written
     HfConfig config;
+    HfHeads left_out; // .ignored: heads of the source that its architecture does not have
     int files, tensors;
     int64_t parameters;
     uint64_t bytes;

@@ -55,6 +55,9 @@ Status cmd_convert(const Options *o, Err *err)
     const Status s = hf_convert(&h, &out, err);
     progress_end(&progress);
     TRY_CTX(s, err, "converting %s", h.from);
+    if (out.left_out.ignored[0])
+        log_note("left out: %s, which a %s does not have", out.left_out.ignored,
+                 out.config.architecture);
     log_note("%s: %d tensors, %" PRId64 " parameters, %s, %s, vocabulary %" PRId64 ", %" PRIu64
              " bytes in %d file%s",
              h.to, out.tensors, out.parameters, out.config.dtype,

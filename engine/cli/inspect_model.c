@@ -4,7 +4,7 @@
 #include "engine/cli/inspect.h"
 
 #include "checkpoints/checkpoint.h"
-#include "checkpoints/hf_files.h"
+#include "checkpoints/hf_match.h"
 #include "checkpoints/manifest.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/steps.h"
@@ -67,6 +67,19 @@ Status inspect_safetensors(const char *path, Buf *out, Err *err)
     return s;
 }
 
+static Status put_bert(const HfConfig *c, Buf *out, Err *err)
+{
+    TRY(buf_printf(out, err, "       %" PRId64 " token type%s, %s pooler, padding token ",
+                   c->n_types, plural_s((int)c->n_types), c->has_pooler ? "with" : "no"));
+    TRY(c->pad_token_id < 0 ? buf_puts(out, "none\n", err)
+                            : buf_printf(out, err, "%" PRId64 "\n", c->pad_token_id));
+    if (!c->n_labels) return ERR_NONE;
+    TRY(buf_printf(out, err, "labels: %" PRId64 ":", c->n_labels));
+    for (int64_t i = 0; i < c->n_labels; i++)
+        TRY(buf_printf(out, err, " %s%s", c->label[i], i + 1 < c->n_labels ? "," : "\n"));
+    return ERR_NONE;
+}
+
 static Status put_config(const HfConfig *c, Buf *out, Err *err)
 {
     TRY(buf_printf(out, err,
@@ -74,27 +87,28 @@ static Status put_config(const HfConfig *c, Buf *out, Err *err)
                    ", n_inner %" PRId64 ", n_positions %" PRId64 ", vocab_size %" PRId64 "\n",
                    c->architecture, c->n_layer, c->n_head, c->n_embd, c->n_inner, c->n_positions,
                    c->vocab_size));
-    return buf_printf(out, err, "       %s, %s, %s, %s biases, layer norm epsilon %g\n", c->dtype,
-                      c->activation, c->tie_word_embeddings ? "tied" : "untied",
-                      c->bias ? "with" : "no", c->layer_norm_epsilon);
+    TRY(buf_printf(out, err, "       %s, %s, %s, %s biases, layer norm epsilon %g\n", c->dtype,
+                   c->activation, c->tie_word_embeddings ? "tied" : "untied",
+                   c->bias ? "with" : "no", c->layer_norm_epsilon));
+    return strcmp(c->model_type, "bert") == 0 ? put_bert(c, out, err) : ERR_NONE;
 }
 
 static Status put_matched(const HfFiles *f, const HfConfig *c, Buf *out, Err *err)
 {
-    HfSlot *slot = NULL;
-    int n = 0;
-    TRY(hf_slots_make(c, &slot, &n, err));
-    const HfEntry **found = mem_calloc((size_t)n, sizeof *found);
-    Status s = found ? ERR_NONE : mem_err(err, 0, "the list of tensors");
-    if (s == ERR_NONE) s = hf_files_match(f, c, slot, n, found, err);
+    HfMatch m;
+    TRY(hf_match_begin(&m, c, err));
+    Status s = hf_match_files(&m, f, NULL, err);
     int64_t parameters = 0;
-    for (int i = 0; i < n && s == ERR_NONE; i++)
-        if (found[i] && (c->bias || !slot[i].is_bias)) parameters += (int64_t)elements(found[i]->e);
+    for (int i = 0; i < m.n && s == ERR_NONE; i++)
+        if (m.found[i] && !m.slot[i].twin && (c->bias || !m.slot[i].is_bias))
+            parameters += (int64_t)elements(m.found[i]->e);
     if (s == ERR_NONE)
         s = buf_printf(out, err, "parameters: %" PRId64 "; the tensors are those of config.json\n",
                        parameters);
-    mem_free((void *)(uintptr_t)found);
-    mem_free(slot);
+    if (s == ERR_NONE && m.heads.ignored[0])
+        s = buf_printf(out, err, "ignored: %s, which a %s does not have\n", m.heads.ignored,
+                       c->architecture);
+    hf_match_end(&m);
     return s;
 }
 
