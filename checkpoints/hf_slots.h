@@ -37,7 +37,7 @@ typedef struct HfSlot {
     HfPart of;
     bool transposed; // in the file
     bool is_bias;
-    bool bool is_output; // the layer that makes logits; when it is the embedding, there is no slot
+    bool is_output; // makes the logits; the embedding does when tied, without a slot
     bool twin;
 } HfSlot;
 
