@@ -85,6 +85,14 @@ static Status pack(SampleSource *s, Pairs *own, Err *err)
     return made;
 }
 
+int64_t stream_picks(const StreamOptions *o)
+{
+    if (o->content != STREAM_PAIRS) return 0;
+    const int64_t share = (int64_t)((double)o->block_size * o->mask_prob);
+    const int64_t most = o->max_predictions ? o->max_predictions : share + LT_MAX(o->pack, 1);
+    return LT_MIN(most, o->block_size);
+}
+
 static Status open_pairs(SampleSource *s, Err *err)
 {
     const Corpus *c = &s->corpus;
@@ -96,10 +104,8 @@ static Status open_pairs(SampleSource *s, Err *err)
     if (!own) return mem_err(err, sizeof *own, "the pairs");
     own->work = mem_alloc((size_t)T * sizeof *own->work);
     if (!own->work) return mem_err(err, (size_t)T * sizeof *own->work, "the pairs");
-    const int64_t most =
-        s->o.max_predictions ? s->o.max_predictions : (int64_t)((double)T * s->o.mask_prob) + seqs;
-    s->shape =
-        (SampleShape){.segments = true, .bert = true, .picks = LT_MIN(most, T), .seqs = seqs};
+    s->shape = (SampleShape){
+        .segments = true, .bert = true, .picks = stream_picks(&s->o), .seqs = seqs};
     own->mask = (MlmMask){.prob = s->o.mask_prob,
                           .most = s->shape.picks,
                           .vocab_size = c->meta.vocab_size,

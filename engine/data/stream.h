@@ -103,6 +103,8 @@ LT_MUST_CHECK Status stream_open(Stream **out, const StreamOptions *o, Err *err)
 // What the files say of a split, and no samples: block_size and batch need not be known. Counts of
 // samples, sequences and picks are 0.
 LT_MUST_CHECK Status stream_facts(StreamInfo *out, const StreamOptions *o, Err *err);
+// StreamBatch's picks for pairs, from the options alone.
+int64_t stream_picks(const StreamOptions *o);
 // The next batch. A validation stream (shuffle off) ends after one epoch: then samples == 0.
 LT_MUST_CHECK Status stream_next(Stream *s, StreamBatch *out, Err *err);
 LT_MUST_CHECK Status stream_seek(Stream *s, int64_t global_samples, Err *err);
