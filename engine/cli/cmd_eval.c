@@ -1,5 +1,6 @@
 // cmd_eval.c -- `lathe eval`: loss, perplexity and bits per byte on data or a text; multiple
-// choice; last words. The result is one line on stdout.
+// choice; last words; losses and accuracies of BERT in pretraining. The result is one line on
+// stdout.
 //
 // SPDX-License-Identifier: MIT
 #include "engine/cli/cli.h"
@@ -41,6 +42,41 @@ static Status print_loss(const Options *o, const EvalLoss *l, Err *err)
     return ERR_NONE;
 }
 
+// Of one of BERT's two losses.
+static void print_part(const Options *o, const char *name, double loss, double accuracy)
+{
+    char key[32];
+    if (!o->json) {
+        printf(" | %s loss %.6f accuracy %.4f", name, loss, accuracy);
+        return;
+    }
+    snprintf(key, sizeof key, ",\"loss_%s\":", name);
+    json_number(key, loss);
+    snprintf(key, sizeof key, ",\"accuracy_%s\":", name);
+    json_number(key, accuracy);
+}
+
+static Status print_pretraining(const Options *o, const EvalLoss *l, Err *err)
+{
+    if (l->counted == 0)
+        return err_set(err, ERR_USAGE, "nothing was counted: no masked token in this split");
+    const double n = (double)l->counted, n_seqs = (double)l->counted_seqs;
+    const double mlm = l->nats / n, nsp = l->counted_seqs ? l->nats_seqs / n_seqs : 0;
+    const double loss = mlm + nsp;
+    if (o->json)
+        json_number("{\"loss\":", loss);
+    else
+        printf("loss %.6f", loss);
+    print_part(o, "mlm", mlm, l->hits / n);
+    if (l->counted_seqs) print_part(o, "nsp", nsp, l->hits_seqs / n_seqs);
+    if (o->json)
+        printf(",\"tokens\":%" PRId64 ",\"sequences\":%" PRId64 "}\n", l->counted, l->sequences);
+    else
+        printf("\n");
+    if (!isfinite(loss)) return err_set(err, ERR_DIVERGED, "the loss is not a number");
+    return ERR_NONE;
+}
+
 // Ids of another tokenizer would give a number without a meaning.
 static Status same_tokenizer(const Options *o, const Evaluator *e, const Stream *s, Err *err)
 {
@@ -58,16 +94,26 @@ static Status same_tokenizer(const Options *o, const Evaluator *e, const Stream 
     return st;
 }
 
+static StreamOptions stream_options(const Options *o, const ModelConfig *c, int64_t block)
+{
+    return (StreamOptions){.data = o->data,
+                           .content = c->head == HEAD_LM ? STREAM_TOKENS : STREAM_PAIRS,
+                           .split = strcmp(o->split, "train") == 0 ? STREAM_TRAIN : STREAM_VAL,
+                           .block_size = block,
+                           .batch = o->batch_size,
+                           .ranks = 1,
+                           .document_mask = o->data_document_mask,
+                           .completion_only = strcmp(o->loss_mask, "completion") == 0,
+                           .vocab_size = c->vocab_size,
+                           .pack = o->data_pack,
+                           .mask_prob = o->mask_prob,
+                           .max_predictions = o->max_predictions,
+                           .whole_word = o->whole_word_mask};
+}
+
 static Status eval_data(const Options *o, Evaluator *e, Progress *p, Err *err)
 {
-    const StreamOptions so = {.data = o->data,
-                              .split = strcmp(o->split, "train") == 0 ? STREAM_TRAIN : STREAM_VAL,
-                              .block_size = e->block,
-                              .batch = e->batch,
-                              .ranks = 1,
-                              .document_mask = o->data_document_mask,
-                              .completion_only = strcmp(o->loss_mask, "completion") == 0,
-                              .vocab_size = e->m->c.vocab_size};
+    const StreamOptions so = stream_options(o, &e->m->c, e->block);
     Stream *s;
     TRY(stream_open(&s, &so, err));
     EvalLoss l = {0};
@@ -77,7 +123,7 @@ static Status eval_data(const Options *o, Evaluator *e, Progress *p, Err *err)
     stream_close(s);
     progress_end(p);
     TRY(st);
-    return print_loss(o, &l, err);
+    return so.content == STREAM_PAIRS ? print_pretraining(o, &l, err) : print_loss(o, &l, err);
 }
 
 static Status eval_text(const Options *o, Evaluator *e, const Tokenizer *t, Progress *p, Err *err)
@@ -130,11 +176,41 @@ static Status eval_lastword(const Options *o, Evaluator *e, const Tokenizer *t, 
     return ERR_NONE;
 }
 
+static Status can_eval(const Options *o, const Loaded *m, Err *err)
+{
+    const ModelHead h = m->c.head;
+    if (h == HEAD_LM) return ERR_NONE;
+    if (!o->data[0])
+        return err_set(err, ERR_USAGE,
+                       "the model in %s is a BERT: it does not write texts and cannot score one; "
+                       "give --data",
+                       m->dir);
+    if (h == HEAD_PRETRAIN || h == HEAD_MLM) return ERR_NONE;
+    return err_set(err, ERR_USAGE, "the model in %s predicts no masked tokens", m->dir);
+}
+
+// As given; else all that the model can take, but for BERT no more than the data has in a sequence.
+static Status choose_block(const Options *o, const Loaded *m, int64_t *block, Err *err)
+{
+    StreamInfo info;
+    *block = options_given(o, OPT_block_size) ? o->block_size : m->c.n_positions;
+    if (options_given(o, OPT_block_size) || m->c.head == HEAD_LM || o->data_pack > 1)
+        return ERR_NONE;
+    const StreamOptions so = stream_options(o, &m->c, 1);
+    TRY(stream_facts(&info, &so, err));
+    if (info.max_seq_length) *block = LT_MIN(*block, info.max_seq_length);
+    return ERR_NONE;
+}
+
 static Status run(const Options *o, const Loaded *m, Backend *b, Err *err)
 {
-    const bool given = options_given(o, OPT_block_size);
-    const int64_t block = given ? o->block_size : m->c.n_positions;
-    if (block > m->c.n_positions)
+    int64_t block = 0;
+    TRY(can_eval(o, m, err));
+    TRY(choose_block(o, m, &block, err));
+    const StreamOptions so = stream_options(o, &m->c, block);
+    const int64_t seqs = so.content == STREAM_PAIRS ? o->data_pack : 0;
+    const bool packed = so.content == STREAM_PAIRS && o->data_pack > 1; // each has its positions
+    if (block > m->c.n_positions && !packed)
         return err_set(err, ERR_USAGE,
                        "block_size = %" PRId64 ", but the model in %s has %" PRId64 " positions",
                        block, m->dir, m->c.n_positions);
@@ -142,7 +218,9 @@ static Status run(const Options *o, const Loaded *m, Backend *b, Err *err)
     Tokenizer *t = NULL;
     Evaluator e = {0};
     Status st = o->data[0] ? ERR_NONE : model_tokenizer(&t, o, m, err);
-    if (st == ERR_NONE) st = evaluator_open(&e, m, b, tasks ? 1 : o->batch_size, block, err);
+    if (st == ERR_NONE)
+        st = evaluator_open(&e, m, b, tasks ? 1 : o->batch_size, block, stream_picks(&so), seqs,
+                            err);
     Progress p; // ended before a result is printed
     progress_begin(&p, "evaluating", tasks ? NULL : "tok", o->progress_after);
     e.on = progress_listener(&p);

@@ -10,17 +10,48 @@
 static Status carve(Evaluator *e, Arena *a, Arena *host, Err *err)
 {
     const size_t n = (size_t)(e->batch * e->block);
-    e->input = arena_alloc(a, n * sizeof(int32_t));
-    e->target = arena_alloc(a, n * sizeof(int32_t));
-    e->position = arena_alloc(a, n * sizeof(int32_t));
-    e->seg_lo = arena_alloc(a, n * sizeof(int32_t));
-    e->sample = arena_alloc(a, (size_t)e->batch * sizeof(int64_t));
-    const size_t Vp = (size_t)model_config_vocab_padded(&e->m->c);
+    const ModelConfig *c = &e->m->c;
+    const bool bert = c->head != HEAD_LM;
+    const BatchShape shape = {.samples = e->batch,
+                              .block = e->block,
+                              .micro = e->batch,
+                              .target = !bert,
+                              .segments = true,
+                              .bert = bert,
+                              .picks = e->picks,
+                              .seqs = e->seqs};
+    batch_build(&e->in, &shape, a, host);
+    const size_t Vp = (size_t)model_config_vocab_padded(c);
+    e->sample = arena_alloc(host, (size_t)e->batch * sizeof(int64_t));
     e->loss = arena_alloc(host, n * sizeof(float));
     e->logits_row = arena_alloc(host, Vp * dtype_bytes(e->m->prec.act));
-    const ModelOptions mo = {.batch = e->batch, .block = e->block, .head_rows = e->block};
-    return model_build(&e->model, &e->m->c, &e->m->prec, &mo, &e->m->params, e->m->weights, NULL, a,
-                       err);
+    const ModelOptions mo = {.batch = e->batch,
+                             .block = e->block,
+                             .head_rows = e->block,
+                             .picks = e->batch * e->picks,
+                             .seqs = e->batch * e->seqs};
+    return model_build(&e->model, c, &e->m->prec, &mo, &e->m->params, e->m->weights, NULL, a, err);
+}
+
+static Status measure_loss(Evaluator *e, int64_t B, int64_t T, bool segments, Err *err)
+{
+    const Batch *a = &e->in;
+    const ModelBatch b = {.B = B,
+                          .T = T,
+                          .input = a->input,
+                          .target = a->target,
+                          .position = segments ? a->position : NULL,
+                          .seg_lo = segments ? a->seg_lo : NULL,
+                          .sample = a->sample,
+                          .type = a->type,
+                          .seg_hi = a->seg_hi,
+                          .picks = B * e->picks,
+                          .pick_row = a->pick_row,
+                          .pick_target = a->pick_target,
+                          .seqs = B * e->seqs,
+                          .seq_row = a->seq_row,
+                          .seq_target = a->seq_target};
+    return model_loss(&e->model, &e->cx, &b, err);
 }
 
 static Status measure(Evaluator *e, size_t *arena_bytes, Err *err)
@@ -30,13 +61,10 @@ static Status measure(Evaluator *e, size_t *arena_bytes, Err *err)
     arena_init_counting(&host, "evaluation on the host");
     TRY(carve(e, &counting, &host, err));
     OpPlan plan = {0};
-    const ModelBatch b = {
-        .B = e->batch, .T = e->block, .input = e->input, .target = e->target, .sample = e->sample};
     e->cx.plan = &plan;
-    Status st = model_loss(&e->model, &e->cx, &b, err);
-    const ModelBatch one = {
-        .B = 1, .T = 1, .input = e->input, .target = e->target, .sample = e->sample};
-    if (st == ERR_NONE) st = model_loss(&e->model, &e->cx, &one, err);
+    Status st = measure_loss(e, e->batch, e->block, true, err);
+    if (st == ERR_NONE && e->in.target) st = measure_loss(e, e->batch, e->block, false, err);
+    if (st == ERR_NONE && e->in.target) st = measure_loss(e, 1, 1, false, err);
     e->cx.plan = NULL;
     model_free(&e->model);
     *arena_bytes = counting.used;
@@ -47,9 +75,9 @@ static Status measure(Evaluator *e, size_t *arena_bytes, Err *err)
 }
 
 Status evaluator_open(Evaluator *e, const Loaded *m, Backend *backend, int64_t batch, int64_t block,
-                      Err *err)
+                      int64_t picks, int64_t seqs, Err *err)
 {
-    *e = (Evaluator){.m = m, .batch = batch, .block = LT_MIN(block, m->c.n_positions)};
+    *e = (Evaluator){.m = m, .batch = batch, .block = block, .picks = picks, .seqs = seqs};
     e->cx = (OpCtx){.ops = &backend->ops, .device = &backend->device};
     size_t bytes;
     TRY(measure(e, &bytes, err));
@@ -75,35 +103,72 @@ void evaluator_close(Evaluator *e)
     *e = (Evaluator){0};
 }
 
-// Losses of B samples of T tokens into e->loss. position and seg_lo may be NULL.
-static Status run_batch(Evaluator *e, int64_t B, int64_t T, const int32_t *input,
-                        const int32_t *target, const int32_t *position, const int32_t *seg_lo,
-                        Err *err)
+static Status download(Evaluator *e, const float *from, int64_t n, Err *err)
 {
-    ASSERT(B * T <= e->batch * e->block, "%lld x %lld", (long long)B, (long long)T);
-    const size_t n = (size_t)(B * T) * sizeof(int32_t);
-    TRY(device_upload(e->cx.device, e->input, input, n, err));
-    TRY(device_upload(e->cx.device, e->target, target, n, err));
-    if (position) TRY(device_upload(e->cx.device, e->position, position, n, err));
-    if (seg_lo) TRY(device_upload(e->cx.device, e->seg_lo, seg_lo, n, err));
-    const ModelBatch b = {.B = B,
-                          .T = T,
-                          .input = e->input,
-                          .target = e->target,
-                          .position = position ? e->position : NULL,
-                          .seg_lo = seg_lo ? e->seg_lo : NULL,
-                          .sample = e->sample};
+    return device_download(e->cx.device, e->loss, from, (size_t)n * sizeof(float), err);
+}
+
+// Losses of B samples of T tokens into e->loss.
+static Status run_batch(Evaluator *e, int64_t B, int64_t T, const int32_t *input,
+                        const int32_t *target, Err *err)
+{
+    const ModelBatch host = {.B = B, .T = T, .input = input, .target = target, .sample = e->sample};
+    TRY(batch_put(&e->in, e->cx.device, &host, err));
+    const ModelBatch b = batch_part(&e->in, 0, B);
     TRY(model_loss(&e->model, &e->cx, &b, err));
-    return device_download(e->cx.device, e->loss, e->model.loss, (size_t)(B * T) * sizeof(float),
-                           err);
+    return download(e, e->model.loss, B * T, err);
 }
 
 Status evaluate_row(Evaluator *e, int64_t T, const int32_t *input, const int32_t *target,
                     double *nats, Err *err)
 {
-    TRY(run_batch(e, 1, T, input, target, NULL, NULL, err));
+    TRY(run_batch(e, 1, T, input, target, err));
     *nats = 0;
     for (int64_t i = 0; i < T; i++) *nats += (double)e->loss[i];
+    return ERR_NONE;
+}
+
+// Add n numbers of the device up.
+static Status add_up(Evaluator *e, double *sum, const float *x, int64_t n, Err *err)
+{
+    if (!x || n == 0) return ERR_NONE;
+    TRY(download(e, x, n, err));
+    for (int64_t i = 0; i < n; i++) *sum += (double)e->loss[i];
+    return ERR_NONE;
+}
+
+static Status add_batch(Evaluator *e, const StreamBatch *s, EvalLoss *out, Err *err)
+{
+    const Model *m = &e->model;
+    const bool lm = m->c.head == HEAD_LM, pretrain = m->c.head == HEAD_PRETRAIN;
+    const ModelBatch host = {.B = s->samples,
+                             .T = e->block,
+                             .input = s->input,
+                             .target = s->target,
+                             .position = s->position,
+                             .seg_lo = s->seg_lo,
+                             .sample = s->sample,
+                             .type = s->type,
+                             .seg_hi = s->seg_hi,
+                             .picks = s->picks,
+                             .pick_row = s->pick_row,
+                             .pick_target = s->pick_target,
+                             .seqs = s->seqs,
+                             .seq_row = s->seq_row,
+                             .seq_target = s->seq_target};
+    TRY(batch_put(&e->in, e->cx.device, &host, err));
+    const ModelBatch b = batch_part(&e->in, 0, s->samples);
+    TRY(model_loss(&e->model, &e->cx, &b, err));
+    const int64_t rows = lm ? b.B * b.T : b.picks;
+    TRY(add_up(e, &out->nats, m->loss, rows, err));
+    out->counted += s->counted;
+    if (lm) return ERR_NONE;
+    TRY(add_up(e, &out->hits, m->hit, rows, err));
+    out->sequences += s->sequences;
+    if (!pretrain) return ERR_NONE;
+    TRY(add_up(e, &out->nats_seqs, m->loss_seq, b.seqs, err));
+    TRY(add_up(e, &out->hits_seqs, m->hit_seq, b.seqs, err));
+    out->counted_seqs += s->counted_seqs;
     return ERR_NONE;
 }
 
@@ -121,13 +186,11 @@ Status evaluate_stream(Evaluator *e, Stream *s, int64_t batches, EvalLoss *out, 
         StreamBatch b;
         TRY(stream_next(s, &b, err));
         if (b.samples == 0) break;
-        TRY(run_batch(e, b.samples, e->block, b.input, b.target, b.position, b.seg_lo, err));
-        for (int64_t i = 0; i < b.samples * e->block; i++) out->nats += (double)e->loss[i];
-        out->counted += b.counted;
+        TRY(add_batch(e, &b, out, err));
         done += b.samples;
         on_progress(&e->on, (double)(done * e->block), (double)(samples * e->block));
     }
-    out->bytes = info.bytes_per_token * (double)out->counted;
+    if (e->m->c.head == HEAD_LM) out->bytes = info.bytes_per_token * (double)out->counted;
     return ERR_NONE;
 }
 
@@ -147,7 +210,7 @@ Status evaluate_text(Evaluator *e, const Tokenizer *t, const char *text, size_t 
     const int64_t n = ids.n - 1;                    // targets
     for (int64_t i = 0; i < n && st == ERR_NONE;) { // whole windows together, then the rest
         const int64_t T = LT_MIN(e->block, n - i), B = LT_MAX(1, LT_MIN(e->batch, (n - i) / T));
-        st = run_batch(e, B, T, ids.id + i, ids.id + i + 1, NULL, NULL, err);
+        st = run_batch(e, B, T, ids.id + i, ids.id + i + 1, err);
         for (int64_t k = 0; k < B * T && st == ERR_NONE; k++) out->nats += (double)e->loss[k];
         out->counted += B * T;
         i += B * T;

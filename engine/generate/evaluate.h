@@ -1,10 +1,12 @@
-// evaluate.h -- how good a model is: loss on tokens, multiple choice, last words.
+// evaluate.h -- how good a model is: loss on tokens, multiple choice, last words; of a BERT, losses
+// and accuracies of its pretraining.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
 #include "engine/base/on_progress.h"
 #include "engine/data/stream.h"
 #include "engine/generate/loaded.h"
+#include "engine/model/batch.h"
 #include "engine/model/model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -14,18 +16,22 @@ typedef struct Evaluator { // a model with room for batches, forward only
     OpCtx cx;
     Model model;
     int64_t batch, block;
+    int64_t picks, seqs; // BERT: of a sample
     void *mem, *host_mem;
     size_t mem_bytes, host_bytes;
-    int32_t *input, *target, *position, *seg_lo; // [batch,block] device
-    int64_t *sample;                             // [batch]       device
-    float *loss;                                 // [batch*block] host
-    void *logits_row;                            // [Vp] host, activation type
+    Batch in;
+    int64_t *sample;  // [batch] host: numbers that nothing depends on
+    float *loss;      // [batch*block] host
+    void *logits_row; // [Vp] host, activation type
 } Evaluator;
 
 typedef struct EvalLoss {
     double nats;     // sum of the counted losses
     int64_t counted; // targets
     double bytes;    // of text the targets stand for; 0: not known
+    // BERT: how many of these score highest; and the same of sequences
+    double hits, nats_seqs, hits_seqs;
+    int64_t counted_seqs, sequences;
 } EvalLoss;
 
 typedef struct EvalChoices {
@@ -38,8 +44,9 @@ typedef struct EvalLastWord {
 } EvalLastWord;
 
 LT_C_BEGIN
+// picks, seqs: of a sample of data for BERT, as the stream has them; 0 for others.
 LT_MUST_CHECK Status evaluator_open(Evaluator *e, const Loaded *m, Backend *backend, int64_t batch,
-                                    int64_t block, Err *err);
+                                    int64_t block, int64_t picks, int64_t seqs, Err *err);
 void evaluator_close(Evaluator *e); // also of a zeroed one
 
 // A validation stream of e->block tokens; `batches` of e->batch samples at most, 0: all.

@@ -5,6 +5,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/generate/evaluate_row.h"
+#include "engine/base/assert.h"
 #include "engine/base/json_text.h"
 #include "engine/base/mem.h"
 
@@ -41,8 +42,8 @@ static Status bad_line(const Task *k, Err *err, const char *what)
 static Status is_greedy(Task *k, int64_t T, int64_t first, bool *greedy, Err *err)
 {
     Evaluator *e = k->e;
-    const ModelBatch b = {
-        .B = 1, .T = T, .input = e->input, .target = e->target, .sample = e->sample};
+    const ModelBatch b = batch_part(&e->in, 0, 1);
+    ASSERT(b.T == T, "%lld tokens, the last sample had %lld", (long long)T, (long long)b.T);
     const void *logits;
     TRY(model_logits(&e->model, &e->cx, &b, &logits, err));
     const int64_t V = e->m->c.vocab_size, Vp = model_config_vocab_padded(&e->m->c);
