@@ -40,6 +40,7 @@ typedef struct Slot {
 
 struct Stream {
     StreamOptions o; // o.data is not kept
+    bool facts;      // the files are only looked at
     const SampleKind *kind;
     SampleShape shape;
     Source *source;
@@ -311,7 +312,7 @@ static const char *split_word(const Stream *s)
 static Status check_content(const Stream *s, const Corpus *c, Err *err)
 {
     const bool pairs = c->has_meta && c->meta.pairs.max_seq_length > 0;
-    if (pairs == (s->o.content == STREAM_PAIRS)) return ERR_NONE;
+    if (s->facts || pairs == (s->o.content == STREAM_PAIRS)) return ERR_NONE;
     const Status bad = pairs ? err_set(err, ERR_USAGE,
                                        "%s: pairs of segments for BERT (lathe data "
                                        "--format=bert), but a GPT reads a run of tokens",
@@ -521,6 +522,7 @@ Status stream_facts(StreamInfo *out, const StreamOptions *o, Err *err)
     Status status;
     Stream *s = new_stream(o, err, &status);
     TRY(status);
+    s->facts = true;
     status = open_files(s, o->data, err);
     *out = s->info;
     stream_close(s);

@@ -100,8 +100,8 @@ typedef struct StreamInfo {
 LT_C_BEGIN
 // On failure *out is NULL. All memory is taken now.
 LT_MUST_CHECK Status stream_open(Stream **out, const StreamOptions *o, Err *err);
-// What the files say of a split, and no samples: block_size and batch need not be known. Counts of
-// samples, sequences and picks are 0.
+// What the files say of a split, and no samples: block_size, batch and content need not be known.
+// Counts of samples, sequences and picks are 0.
 LT_MUST_CHECK Status stream_facts(StreamInfo *out, const StreamOptions *o, Err *err);
 // StreamBatch's picks for pairs, from the options alone.
 int64_t stream_picks(const StreamOptions *o);
