@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include "engine/base/err.h"
 #include "kernels/device.h"
+#include "kernels/ops/act_bwd.h"
 #include "kernels/ops/adamw.h"
 #include "kernels/ops/attention_bwd.h"
 #include "kernels/ops/attention_fwd.h"

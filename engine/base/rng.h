@@ -27,6 +27,7 @@ typedef enum RngSite {
     RNG_DROP_MLP,       // on the MLP output, before the residual
     RNG_SAMPLE,         // generation
     RNG_MASK,           // masked language modelling
+    RNG_DROP_HEAD,      // in front of a classifier: row = of the sample's rows that it reads
 } RngSite;
 
 typedef struct RngCoord {

@@ -425,6 +425,15 @@ static bool make_scatter_rows(OpCall *c, int i, ScatterRowsArgs *a)
     return i < 1;
 }
 
+static bool make_act_bwd(OpCall *c, int i, ActBwdArgs *a)
+{
+    const int64_t n = (rows_of(c->shape) * 76 + 511) / 512 * c->shape->C;
+    char *const h = tensor(c, n, c->prec->act);
+    describe(c, "76 of 512 rows", 0);
+    *a = (ActBwdArgs){h, h, h, n, ACT_GELU_ERF, c->prec->act};
+    return i < 1;
+}
+
 // Of every linear layer with a bias.
 static bool make_bias_bwd(OpCall *c, int i, BiasBwdArgs *a)
 {

@@ -18,7 +18,7 @@ static MatmulArgs forward_args(const Linear *l, void *y, const void *x)
                         .ldb = l->in,
                         .ldc = l->out,
                         .trans_b = true,
-                        .act = l->m->c.activation,
+                        .act = l->act,
                         .ab_dtype = l->m->prec.act,
                         .c_dtype = l->m->prec.act,
                         .bias_dtype = l->m->prec.param};
@@ -35,7 +35,7 @@ static MatmulArgs dx_args(const Linear *l, void *dx, const void *dy)
                         .lda = l->out,
                         .ldb = l->in,
                         .ldc = l->in,
-                        .act = l->m->c.activation,
+                        .accumulate = l->add_dx,
                         .ab_dtype = l->m->prec.act,
                         .c_dtype = l->m->prec.act};
 }
@@ -117,7 +117,7 @@ static Fp8Out dy_out(const Linear *l)
 // Does the op that makes x, or dy, write it in FP8?
 static bool x_fused(const Linear *l)
 {
-    return l->fp8 && l->id != LINEAR_PROJ && !current(l) && !l->m->fp8->apart;
+    return l->fp8 && l->id != LINEAR_PROJ && !l->alone && !current(l) && !l->m->fp8->apart;
 }
 
 static bool dy_fused(const Linear *l)
@@ -168,7 +168,7 @@ static MatmulFp8Args fp8_forward_args(const Linear *l, void *y)
                            .ldb = l->in,
                            .ldc = l->out,
                            .fast = true,
-                           .act = l->m->c.activation,
+                           .act = l->act,
                            .a_dtype = fp8_dtype(FP8_X),
                            .b_dtype = fp8_dtype(FP8_W),
                            .c_dtype = l->m->prec.act,
@@ -188,7 +188,7 @@ static MatmulFp8Args fp8_dx_args(const Linear *l, void *dx)
                            .lda = l->out,
                            .ldb = l->out,
                            .ldc = l->in,
-                           .act = l->m->c.activation,
+                           .accumulate = l->add_dx,
                            .a_dtype = fp8_dtype(FP8_DY),
                            .b_dtype = fp8_dtype(FP8_W),
                            .c_dtype = l->m->prec.act};
@@ -278,12 +278,14 @@ Status linear_backward_act(const Linear *l, OpCtx *cx, void *dh, const void *dy,
         TRY(weight_gradient(l, cx, dy, x, err));
         MatmulArgs a = dx_args(l, dh, dy);
         a.epilogue = MATMUL_DGELU;
+        a.act = below->act;
         a.aux = (void *)h; // only read
         return op_matmul(cx, &a, err);
     }
     TRY(fp8_backward_begin(l, cx, dy, err));
     MatmulFp8Args a = fp8_dx_args(l, dy_fused(below) ? NULL : dh);
     a.epilogue = MATMUL_DGELU;
+    a.act = below->act;
     a.aux = (void *)h;
     if (dy_fused(below)) {
         a.out = dy_out(below);

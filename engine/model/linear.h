@@ -21,10 +21,13 @@ typedef struct Linear {   // one layer's part of one micro-batch
     const void *w, *bias; // [out,in]; [out] or NULL
     float *dw, *db;       // [out,in]; [out] or NULL. Not used by the forward pass
     int64_t rows, in, out;
+    Activation act;  // of what linear_forward_act makes of y
     bool accumulate; // dw, db: += instead of =
+    bool add_dx;     // dx, too
     // in FP8 only
     bool fp8;
     bool again; // the second forward pass of recompute: scales as they are, nothing is counted
+    bool alone; // no op in front of it writes x in FP8
     int64_t layer;
     LinearId id;
 } Linear;
@@ -40,7 +43,8 @@ LT_MUST_CHECK Status linear_forward_act(const Linear *l, OpCtx *cx, void *g, voi
 // l->dw, l->db and dx [rows,in].
 LT_MUST_CHECK Status linear_backward(const Linear *l, OpCtx *cx, void *dx, const void *dy,
                                      const void *x, Err *err);
-// The same for a layer whose input is x = act(h): dh instead of dx. h is the output of `below`.
+// The same for a layer whose input is x = act(h): dh instead of dx, never added to. h is the
+// output of `below`.
 LT_MUST_CHECK Status linear_backward_act(const Linear *l, OpCtx *cx, void *dh, const void *dy,
                                          const void *x, const void *h, const Linear *below,
                                          Err *err);

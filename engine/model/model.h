@@ -63,8 +63,8 @@ typedef struct ModelOptions {
     int64_t head_rows; // rows of logits at one time
     int64_t picks;     // most in a batch; BERT only, as seqs
     int64_t seqs;
-    uint64_t seed;     // of dropout
-    Fp8State *fp8;     // borrowed; NULL: nothing is in FP8
+    uint64_t seed; // of dropout
+    Fp8State *fp8; // borrowed; NULL: nothing is in FP8
 } ModelOptions;
 
 typedef struct LayerActs { // of one layer; see above
@@ -73,6 +73,17 @@ typedef struct LayerActs { // of one layer; see above
     void *xt[LINEAR_COUNT]; // of a layer in FP8; its ln1, ln2 and fcg are shared buffers
     float *lse, *mean1, *rstd1, *mean2, *rstd2;
 } LayerActs;
+
+typedef struct HeadActs { // of BERT's heads, bert_heads.c; activation type but for mean, rstd
+    void *row;            // [picks,C] picked rows of lnf
+    void *hid, *act, *ln; // [picks,C] masked tokens: ln = norm(act = gelu(hid = row W^T + b))
+    float *mean, *rstd;   // [picks]
+    void *drow, *dmid;    // [picks,C] gradients of row, and of what is behind it
+    void *seq;            // [seqs,C] first rows of sequences
+    void *pool, *pooled;  // [seqs,C] pooled = tanh(pool = seq W^T + b)
+    void *dseq, *dpool;   // [seqs,C]
+    void *logits_seq;     // [seqs, 2 or n_labels]
+} HeadActs;
 
 typedef struct Model {
     ModelConfig c;
@@ -85,10 +96,11 @@ typedef struct Model {
     Fp8State *fp8;           // borrowed; NULL: nothing is in FP8
     LayerActs *layer;        // [n_layer] host table, owned
     // step arena
+    HeadActs heads;       // BERT
     void *xf, *lnf;       // [N,C] resid, act: input and output of the final norm
     float *meanf, *rstdf; // [N]
     void *tmp;            // [N,C] act: a branch's output on its way to the residual add
-    void *logits;         // [head_rows,Vp] act
+    void *logits;         // [head_rows,Vp], [picks,n_labels] or [2,N] act
     float *loss;          // [N] HEAD_LM, [picks], or [2,B] HEAD_QA: first tokens, then last ones
     float *loss_seq;      // [seqs]
     float *hit, *hit_seq; // as loss, loss_seq. 1: the target is the model's first choice, 0: it is

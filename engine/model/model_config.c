@@ -72,8 +72,20 @@ Status model_config_check(const ModelConfig *c, Err *err)
     PROBLEM(c->n_positions < 1, "n_positions = %lld: at least 1", (long long)c->n_positions);
     PROBLEM(c->vocab_size < 1 || c->vocab_size > (1 << 30), "vocab_size = %lld: 1 to 2^30",
             (long long)c->vocab_size);
-    PROBLEM(c->norm_position != NORM_PRE, "post-norm blocks cannot be run yet");
-    PROBLEM(c->n_types != 0, "token types cannot be run yet");
+    const bool bert = c->norm_position == NORM_POST;
+    PROBLEM(bert != (c->head != HEAD_LM), "a decoder predicts the next token, an encoder does not");
+    PROBLEM(c->n_types < 0 || c->n_types > (1 << 20), "n_types = %lld: 0 to 2^20",
+            (long long)c->n_types);
+    PROBLEM(!bert && c->n_types != 0, "token types are an encoder's");
+    PROBLEM(!bert && c->pooler, "a pooler is an encoder's");
+    PROBLEM(bert && c->causal, "an encoder is bidirectional");
+    PROBLEM(bert && !(c->bias_qkv && c->bias_proj && c->bias_mlp && c->bias_norm),
+            "an encoder has biases everywhere");
+    PROBLEM((c->head == HEAD_PRETRAIN || c->head == HEAD_CLASSIFY) && !c->pooler,
+            "the next sentence and the class of a text are read from the pooler");
+    const bool labels = c->head == HEAD_CLASSIFY || c->head == HEAD_TAG;
+    PROBLEM(labels && (c->n_labels < 1 || c->n_labels > (1 << 20)), "n_labels = %lld: 1 to 2^20",
+            (long long)c->n_labels);
     PROBLEM(!(c->norm_eps > 0), "layer_norm_epsilon = %g: must be positive", c->norm_eps);
     PROBLEM(c->n_window < 0 || c->n_window > MODEL_WINDOWS, "at most %d attention windows",
             MODEL_WINDOWS);
@@ -108,4 +120,23 @@ int64_t model_config_window(const ModelConfig *c, int64_t l)
 float model_config_scale(const ModelConfig *c)
 {
     return c->scale_attention ? (float)(1.0 / sqrt((double)model_config_head_size(c))) : 1.0f;
+}
+
+bool model_config_has_mlm(const ModelConfig *c)
+{
+    return c->head == HEAD_PRETRAIN || c->head == HEAD_MLM;
+}
+
+int64_t model_config_outputs(const ModelConfig *c)
+{
+    switch (c->head) {
+    case HEAD_PRETRAIN:
+    case HEAD_QA: return 2;
+    case HEAD_CLASSIFY:
+    case HEAD_TAG: return c->n_labels;
+    case HEAD_LM:
+    case HEAD_MLM:
+    case HEAD_NONE: return 0;
+    }
+    return 0;
 }

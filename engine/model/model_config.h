@@ -2,8 +2,8 @@
 //
 // GPT-2 is: learned positions, pre-norm, causal, tanh GELU, biases everywhere, tied embeddings.
 // GPT-Neo is GPT-2 with an attention window on every other layer, attention scale 1 and no bias in
-// qkv; BERT is bidirectional, post-norm, with token types. What a field can express and the model
-// cannot run yet is refused by model_config_check, not ignored.
+// qkv; BERT is bidirectional, post-norm, with token types and a head other than HEAD_LM. What a
+// field can express and no model runs is refused by model_config_check, not ignored.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
@@ -61,4 +61,7 @@ int64_t model_config_head_size(const ModelConfig *c);         // D
 int64_t model_config_vocab_padded(const ModelConfig *c);      // Vp: V up to 128
 int64_t model_config_window(const ModelConfig *c, int64_t l); // 0: unlimited
 float model_config_scale(const ModelConfig *c);               // of attention scores
+bool model_config_has_mlm(const ModelConfig *c);              // HEAD_PRETRAIN, HEAD_MLM
+// Numbers that the small output layer gives (next sentence, labels, ends of an answer); 0: none.
+int64_t model_config_outputs(const ModelConfig *c);
 LT_C_END

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PARAMS_A_LAYER = 12, PARAMS_OUTSIDE = 5 };
+enum { PARAMS_A_LAYER = 12, PARAMS_OUTSIDE = 15 };
 
 typedef struct Builder {
     ParamSet *s;
@@ -20,7 +20,7 @@ typedef struct Builder {
 } Builder;
 
 // Add a parameter if it belongs to this pass. rows_padded >= shape[0] is what the flat buffers
-// hold.
+// hold of a matrix, or of a vector.
 static void add(Builder *b, int64_t *place, const char *name, bool present, int rank, int64_t rows,
                 int64_t cols, int64_t rows_padded, ParamInit init, double std)
 {
@@ -46,8 +46,20 @@ static void add(Builder *b, int64_t *place, const char *name, bool present, int 
         snprintf(p->name, sizeof p->name, "%s", name);
     *place = s->total - s->block[b->block].offset;
     s->n_params += p->count;
-    const int64_t held = rank == 2 ? rows_padded * cols : rows;
+    const int64_t held = rank == 2 ? rows_padded * cols : rows_padded;
     s->total += LT_ROUND_UP(held, PARAM_ALIGN);
+}
+
+static void matrix(Builder *b, int64_t *place, const char *name, bool present, int64_t rows,
+                   int64_t cols, int64_t rows_padded, double std)
+{
+    add(b, place, name, present, 2, rows, cols, rows_padded, INIT_NORMAL, std);
+}
+
+static void vector(Builder *b, int64_t *place, const char *name, bool present, int64_t n,
+                   ParamInit init)
+{
+    add(b, place, name, present, 1, n, 1, n, init, 0);
 }
 
 static void add_layer(Builder *b)
@@ -55,19 +67,65 @@ static void add_layer(Builder *b)
     const ModelConfig *c = b->c;
     LayerOffsets *o = &b->s->layer;
     const int64_t C = c->n_embd, F = c->n_inner;
-    const double std = c->init_std, resid = std / sqrt(2.0 * (double)c->n_layer);
-    add(b, &o->norm1_w, "norm1.weight", true, 1, C, 1, C, INIT_ONE, 0);
-    add(b, &o->norm1_b, "norm1.bias", c->bias_norm, 1, C, 1, C, INIT_ZERO, 0);
-    add(b, &o->qkv_w, "attn.qkv.weight", true, 2, 3 * C, C, 3 * C, INIT_NORMAL, std);
-    add(b, &o->qkv_b, "attn.qkv.bias", c->bias_qkv, 1, 3 * C, 1, 3 * C, INIT_ZERO, 0);
-    add(b, &o->proj_w, "attn.proj.weight", true, 2, C, C, C, INIT_NORMAL, resid);
-    add(b, &o->proj_b, "attn.proj.bias", c->bias_proj, 1, C, 1, C, INIT_ZERO, 0);
-    add(b, &o->norm2_w, "norm2.weight", true, 1, C, 1, C, INIT_ONE, 0);
-    add(b, &o->norm2_b, "norm2.bias", c->bias_norm, 1, C, 1, C, INIT_ZERO, 0);
-    add(b, &o->fc_w, "mlp.fc.weight", true, 2, F, C, F, INIT_NORMAL, std);
-    add(b, &o->fc_b, "mlp.fc.bias", c->bias_mlp, 1, F, 1, F, INIT_ZERO, 0);
-    add(b, &o->mlp_w, "mlp.proj.weight", true, 2, C, F, C, INIT_NORMAL, resid);
-    add(b, &o->mlp_b, "mlp.proj.bias", c->bias_mlp, 1, C, 1, C, INIT_ZERO, 0);
+    const double std = c->init_std;
+    const double resid = c->norm_position == NORM_PRE ? std / sqrt(2.0 * (double)c->n_layer) : std;
+    vector(b, &o->norm1_w, "norm1.weight", true, C, INIT_ONE);
+    vector(b, &o->norm1_b, "norm1.bias", c->bias_norm, C, INIT_ZERO);
+    matrix(b, &o->qkv_w, "attn.qkv.weight", true, 3 * C, C, 3 * C, std);
+    vector(b, &o->qkv_b, "attn.qkv.bias", c->bias_qkv, 3 * C, INIT_ZERO);
+    matrix(b, &o->proj_w, "attn.proj.weight", true, C, C, C, resid);
+    vector(b, &o->proj_b, "attn.proj.bias", c->bias_proj, C, INIT_ZERO);
+    vector(b, &o->norm2_w, "norm2.weight", true, C, INIT_ONE);
+    vector(b, &o->norm2_b, "norm2.bias", c->bias_norm, C, INIT_ZERO);
+    matrix(b, &o->fc_w, "mlp.fc.weight", true, F, C, F, std);
+    vector(b, &o->fc_b, "mlp.fc.bias", c->bias_mlp, F, INIT_ZERO);
+    matrix(b, &o->mlp_w, "mlp.proj.weight", true, C, F, C, resid);
+    vector(b, &o->mlp_b, "mlp.proj.bias", c->bias_mlp, C, INIT_ZERO);
+}
+
+static void add_embeddings(Builder *b)
+{
+    const ModelConfig *c = b->c;
+    ParamSet *s = b->s;
+    const int64_t C = c->n_embd, V = c->vocab_size, P = c->n_positions, S = c->n_types;
+    const bool norm = c->norm_position == NORM_POST;
+    const double std = c->init_std;
+    matrix(b, &s->wte, "embed.token.weight", true, V, C, model_config_vocab_padded(c), std);
+    matrix(b, &s->wpe, "embed.position.weight", true, P, C, P, std);
+    matrix(b, &s->wtt, "embed.type.weight", S > 0, S, C, S, std);
+    vector(b, &s->embed_norm_w, "embed.norm.weight", norm, C, INIT_ONE);
+    vector(b, &s->embed_norm_b, "embed.norm.bias", norm, C, INIT_ZERO);
+}
+
+static void add_last(Builder *b)
+{
+    const ModelConfig *c = b->c;
+    ParamSet *s = b->s;
+    const int64_t C = c->n_embd, V = c->vocab_size, Vp = model_config_vocab_padded(c);
+    const int64_t n_out = model_config_outputs(c);
+    const bool pre = c->norm_position == NORM_PRE, mlm = model_config_has_mlm(c);
+    const double std = c->init_std;
+    static const char *const out_weight[] = {[HEAD_PRETRAIN] = "nsp.weight",
+                                             [HEAD_CLASSIFY] = "classify.weight",
+                                             [HEAD_TAG] = "classify.weight",
+                                             [HEAD_QA] = "qa.weight"};
+    static const char *const out_bias[] = {[HEAD_PRETRAIN] = "nsp.bias",
+                                           [HEAD_CLASSIFY] = "classify.bias",
+                                           [HEAD_TAG] = "classify.bias",
+                                           [HEAD_QA] = "qa.bias"};
+    matrix(b, &s->head, "head.weight", (c->head == HEAD_LM || mlm) && !c->tie_embeddings, V, C, Vp,
+           std);
+    vector(b, &s->final_w, "final.norm.weight", pre, C, INIT_ONE);
+    vector(b, &s->final_b, "final.norm.bias", pre && c->bias_norm, C, INIT_ZERO);
+    matrix(b, &s->pooler_w, "pooler.weight", c->pooler, C, C, C, std);
+    vector(b, &s->pooler_b, "pooler.bias", c->pooler, C, INIT_ZERO);
+    matrix(b, &s->mlm_w, "mlm.dense.weight", mlm, C, C, C, std);
+    vector(b, &s->mlm_b, "mlm.dense.bias", mlm, C, INIT_ZERO);
+    vector(b, &s->mlm_norm_w, "mlm.norm.weight", mlm, C, INIT_ONE);
+    vector(b, &s->mlm_norm_b, "mlm.norm.bias", mlm, C, INIT_ZERO);
+    add(b, &s->mlm_bias, "mlm.bias", mlm, 1, V, 1, Vp, INIT_ZERO, 0);
+    matrix(b, &s->out_w, out_weight[c->head], n_out > 0, n_out, C, n_out, std);
+    vector(b, &s->out_b, out_bias[c->head], n_out > 0, n_out, INIT_ZERO);
 }
 
 Status params_layout(ParamSet *s, const ModelConfig *c, Err *err)
@@ -81,25 +139,18 @@ Status params_layout(ParamSet *s, const ModelConfig *c, Err *err)
         return mem_err(err, n_param * sizeof *s->param, "the parameter table");
     }
     s->n_block = (int)c->n_layer + 2;
-    const int64_t C = c->n_embd, V = c->vocab_size, Vp = model_config_vocab_padded(c);
     Builder b = {.s = s, .c = c};
     for (b.block = 0; b.block < s->n_block; b.block++) {
         ParamBlock *blk = &s->block[b.block];
         blk->offset = s->total;
         for (int pass = 0; pass < 2; pass++) {
             b.decay = pass == 0;
-            if (b.block == 0) {
-                add(&b, &s->wte, "embed.token.weight", true, 2, V, C, Vp, INIT_NORMAL, c->init_std);
-                add(&b, &s->wpe, "embed.position.weight", true, 2, c->n_positions, C,
-                    c->n_positions, INIT_NORMAL, c->init_std);
-            } else if (b.block <= c->n_layer) {
+            if (b.block == 0)
+                add_embeddings(&b);
+            else if (b.block <= c->n_layer)
                 add_layer(&b);
-            } else {
-                add(&b, &s->head, "head.weight", !c->tie_embeddings, 2, V, C, Vp, INIT_NORMAL,
-                    c->init_std);
-                add(&b, &s->final_w, "final.norm.weight", true, 1, C, 1, C, INIT_ONE, 0);
-                add(&b, &s->final_b, "final.norm.bias", c->bias_norm, 1, C, 1, C, INIT_ZERO, 0);
-            }
+            else
+                add_last(&b);
             if (pass == 0) blk->decayed = s->total - blk->offset;
         }
         blk->count = s->total - blk->offset;

@@ -2,14 +2,16 @@
 //
 // Weights, gradients, master weights and moments are flat buffers with one layout:
 //
-//     block 0            block 1 .. L             block L+1
-//     embeddings         one transformer block    final norm (and head, when not tied)
-//     [matrices|vectors] [matrices|vectors]       [matrices|vectors]
+//     block 0                block 1 .. L             block L+1
+//     embeddings             one transformer block    GPT: final norm
+//     (BERT: and their norm)                          BERT: pooler and heads
+//                                                     (and output matrix, when not tied)
+//     [matrices|vectors]     [matrices|vectors]       [matrices|vectors]
 //
 // Inside a block the decayed parameters (matrices, embeddings) come first, so an optimizer step is
 // two ranges a block, and a block is one contiguous piece that can be gathered, scattered or
 // reduced as one. Every parameter starts at a multiple of PARAM_ALIGN elements; gaps and the
-// padded rows of the token embedding are zero and stay zero.
+// padded rows of what has the vocabulary's are zero and stay zero.
 //
 // The model asks for a block's weights before it uses them and gives them back after
 // (weights_take, weights_give): with one rank that is an address; sharded weights gather there.
@@ -55,11 +57,17 @@ typedef struct ParamSet {
     int n;
     ParamBlock *block; // owned: n_layer + 2
     int n_block;
-    int64_t total;                  // elements of a flat buffer
-    int64_t n_params;               // parameters of the model, without padding
-    LayerOffsets layer;             // the same for every layer
-    int64_t wte, wpe;               // from the start of block 0
-    int64_t final_w, final_b, head; // from the start of the last block; head -1: tied
+    int64_t total;      // elements of a flat buffer
+    int64_t n_params;   // parameters of the model, without padding
+    LayerOffsets layer; // the same for every layer
+    // from the start of block 0; -1: the model has none
+    int64_t wte, wpe, wtt, embed_norm_w, embed_norm_b;
+    // from the start of the last block
+    int64_t head; // -1: the token embedding is the output matrix, or there is none
+    int64_t final_w, final_b;
+    int64_t pooler_w, pooler_b;
+    int64_t mlm_w, mlm_b, mlm_norm_w, mlm_norm_b, mlm_bias; // mlm_bias [Vp]: of the logits
+    int64_t out_w, out_b; // next sentence, labels, or the ends of an answer
 } ParamSet;
 
 typedef struct Weights { // what the model computes with
@@ -71,8 +79,8 @@ typedef struct Weights { // what the model computes with
 LT_C_BEGIN
 LT_MUST_CHECK Status params_layout(ParamSet *s, const ModelConfig *c, Err *err);
 void params_free(ParamSet *s);
-// GPT-2's initialisation into a zeroed flat f32 host buffer: N(0, std), residual projections scaled
-// by 1/sqrt(2 n_layer); parameter i, element j depends on (seed, i, j) alone.
+// The initialisation into a zeroed flat f32 host buffer: N(0, std), GPT-2's residual projections
+// scaled by 1/sqrt(2 n_layer); parameter i, element j depends on (seed, i, j) alone.
 void params_init(const ParamSet *s, float *flat, uint64_t seed);
 // A Tensor view of every parameter in a flat host buffer, for checkpoints. `prefix` goes before the
 // name ("m."); out has room for s->n.

@@ -18,6 +18,7 @@ VEC_OP(embedding_fwd, EmbeddingFwdArgs);
 VEC_OP(embedding_bwd, EmbeddingBwdArgs);
 VEC_OP(gather_rows, GatherRowsArgs);
 VEC_OP(scatter_rows, ScatterRowsArgs);
+VEC_OP(act_bwd, ActBwdArgs);
 VEC_OP(dropout, DropoutArgs);
 VEC_OP_SCRATCH(layernorm_fwd, LayernormFwdArgs);
 VEC_OP_SCRATCH(layernorm_bwd, LayernormBwdArgs);

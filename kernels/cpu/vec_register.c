@@ -16,6 +16,7 @@ void ISA_NAME(cpu_vec_register)(Ops *ops)
     ADD(embedding_bwd);
     ADD(gather_rows);
     ADD(scatter_rows);
+    ADD(act_bwd);
     ADD(dropout);
     ADD_SCRATCH(layernorm_fwd);
     ADD_SCRATCH(layernorm_bwd);

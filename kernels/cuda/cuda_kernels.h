@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include "engine/base/compiler.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/ops/act_bwd.h"
 #include "kernels/ops/adamw.h"
 #include "kernels/ops/attention_bwd.h"
 #include "kernels/ops/attention_fwd.h"
@@ -45,6 +46,7 @@
 LT_C_BEGIN
 CUDA_KERNEL(cuda_embedding_fwd, EmbeddingFwdArgs);
 CUDA_KERNEL(cuda_embedding_bwd, EmbeddingBwdArgs);
+CUDA_KERNEL(cuda_act_bwd, ActBwdArgs);
 CUDA_KERNEL(cuda_dropout, DropoutArgs);
 CUDA_KERNEL(cuda_layernorm_fwd, LayernormFwdArgs);
 CUDA_KERNEL(cuda_layernorm_bwd, LayernormBwdArgs);

@@ -1,7 +1,7 @@
 # The CUDA kernels. Plain files are compiled for sm_80 and sm_90 (and as PTX for what comes later),
 # Hopper files for sm_90a only.
 set(CUDA_PLAIN_SOURCES
-    adamw.cu attention_bwd.cu attention_fwd.cu bias_bwd.cu cast.cu cross_entropy.cu
+    act_bwd.cu adamw.cu attention_bwd.cu attention_fwd.cu bias_bwd.cu cast.cu cross_entropy.cu
     cublaslt_kernels.cu dropout.cu embedding_bwd.cu embedding_fwd.cu fp8_quantize.cu fp8_update.cu
     layernorm_bwd.cu layernorm_fwd.cu matmul.cu matmul_fp8.cu step_gate.cu sum.cu sum_squares.cu)
 set(CUDA_HOPPER_SOURCES

@@ -169,6 +169,35 @@ static void build_scatter_rows(Case *c, int variant, const Mix *m)
                                              .dtype = m->act};
 }
 
+// ---- act_bwd ----------------------------------------------------------------------------------
+
+static const struct {
+    int64_t    n;
+    Activation act;
+    int        in_place; // 1: dh is dy, 2: dh is h
+} act_bwd_cases[] = {
+    {1, ACT_GELU_ERF, 0},    {0, ACT_GELU_TANH, 0},    {67, ACT_TANH, 0},
+    {4099, ACT_GELU_ERF, 1}, {1000, ACT_GELU_TANH, 2}, {33000, ACT_RELU, 0},
+    {257, ACT_GELU_ERF, 0},  {64, ACT_TANH, 1},
+};
+
+static void build_act_bwd(Case *c, int variant, const Mix *m)
+{
+    const int64_t n = act_bwd_cases[variant].n;
+    const int     in_place = act_bwd_cases[variant].in_place;
+    Tensor *dy = case_tensor(c, in_place == 1 ? TENSOR_INOUT : TENSOR_IN, "dy", m->act, 1, n, n, 1);
+    Tensor *h = case_tensor(c, in_place == 2 ? TENSOR_INOUT : TENSOR_IN, "h", m->act, 1, n, n, 2);
+    if (in_place != 1) case_nan(dy, variant, 0, n / 2);
+    c->args.act_bwd = (ActBwdArgs){.dy    = tensor_dev(dy),
+                                   .h     = tensor_dev(h),
+                                   .n     = n,
+                                   .act   = act_bwd_cases[variant].act,
+                                   .dtype = m->act};
+    Tensor *dh = in_place == 1 ? dy : h;
+    if (!in_place) dh = case_tensor(c, TENSOR_OUT, "dh", m->act, 1, n, n, 1);
+    c->args.act_bwd.dh = tensor_dev(dh);
+}
+
 // ---- dropout ----------------------------------------------------------------------------------
 
 static const struct {

@@ -12,6 +12,7 @@
 
 #define double                float
 #define ref_register          naive_register
+#define act_bwd_ref           act_bwd_naive
 #define adamw_ref             adamw_naive
 #define attention_bwd_ref     attention_bwd_naive
 #define attention_fwd_ref     attention_fwd_naive
