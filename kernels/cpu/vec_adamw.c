@@ -10,14 +10,20 @@
 //         Ordinary stores: the lines of m, v and w were just read; storing past the cache only
 //         costs. The 16-bit copy is not read, and a large one is stored past the cache.
 //
-// COST    28 bytes an element and 2-4 for the copy; a square root and two divisions, hidden behind
-//         the memory.
+//         With FP8 copies w is a matrix and the work goes through tiles of FP8_ROWS x FP8_COLS
+//         (vec_fp8.h), for the transpose takes many rows at once; a task has a strip of them:
+//
+//             strip 0: tile tile ..  | strip 1 ..      64 rows
+//             strip 0: tile tile ..  | strip 1 ..      64 rows
+//
+// COST    28 bytes an element and 2-4 for the copy, 2 for FP8 in both layouts; a square root and
+//         two divisions, hidden behind the memory.
 // ROUND   f32 throughout, the five constants from double.
-// SHAPES  everything the contract allows; threads take chunks of ADAMW_CHUNK elements.
+// SHAPES  everything the contract allows; threads take chunks of ADAMW_CHUNK elements, or strips.
 //
 // SPDX-License-Identifier: MIT
+#include "kernels/cpu/vec_fp8.h"
 #include "kernels/cpu/vec_ops.h"
-#include "kernels/cpu/vec_simd.h"
 
 #include <math.h>
 
@@ -25,6 +31,7 @@ enum {
     ADAMW_CHUNK = 1 << 14,
     ADAMW_AHEAD = 128,      // elements fetched ahead in each of the four streams
     ADAMW_STREAM = 1 << 22, // elements from which a 16-bit copy is more than caches keep
+    ADAMW_STRIP = 4 * FP8_COLS,
 };
 
 typedef struct Rates {
@@ -86,6 +93,63 @@ LT_INLINE void run(const AdamwArgs *a, const Rates *r, DType param, bool stream,
     if (i < i1) update_copy(a, r, param, i, i1 - i);
 }
 
+// ---- with FP8 copies ----------------------------------------------------------------------------
+
+// `cols` elements from element i, one row of a tile.
+LT_INLINE void update_as_fp8(const AdamwArgs *a, const Rates *r, int64_t i, int64_t cols,
+                             VecFp8 *seen, uint8_t *bytes, DType param, DType fp8)
+{
+    for (int64_t c = 0; c < cols; c += VL) {
+        const int64_t left = cols - c;
+        fetch(a, i + c + ADAMW_AHEAD);
+        VecF y = update(a, r, i + c, left);
+        if (a->param) vec_store_as_n(a->param, param, i + c, left, y);
+        y = vec_round_as(y, param);
+        if (left < VL) y = vec_select((VecI)(vec_iota() < (uint32_t)left), y, vec_set(0));
+        vec_store_bytes(bytes + c, vec_fp8_put(seen, y, fp8));
+    }
+}
+
+static int64_t strips(const AdamwArgs *a)
+{
+    return (a->n / a->R + ADAMW_STRIP - 1) / ADAMW_STRIP;
+}
+
+static Fp8Seen update_strip(const AdamwArgs *a, const Rates *r, int64_t task)
+{
+    const int64_t C = a->n / a->R, r0 = task / strips(a) * FP8_ROWS;
+    const int64_t c0 = task % strips(a) * ADAMW_STRIP, c1 = LT_MIN(c0 + ADAMW_STRIP, C);
+    const int64_t rows = LT_MIN(a->R - r0, FP8_ROWS);
+    const bool usual = a->param_dtype == DTYPE_BF16 && a->q.dtype == DTYPE_E4M3;
+    VecFp8 seen = vec_fp8_begin(&a->q);
+    Fp8Tile tile;
+    for (int64_t c = c0; c < c1; c += FP8_COLS) {
+        const int64_t cols = LT_MIN(c1 - c, FP8_COLS);
+        for (int64_t k = 0; k < rows; k++) {
+            const int64_t i = (r0 + k) * C + c;
+            if (usual)
+                update_as_fp8(a, r, i, cols, &seen, tile.byte[k], DTYPE_BF16, DTYPE_E4M3);
+            else
+                update_as_fp8(a, r, i, cols, &seen, tile.byte[k], a->param_dtype, a->q.dtype);
+        }
+        fp8_tile_store(&a->q, &tile, r0, rows, c, cols, a->R);
+    }
+    return vec_fp8_end(&seen);
+}
+
+static int64_t tasks(const AdamwArgs *a)
+{
+    return a->n > 0 && a->q.scale ? (a->R + FP8_ROWS - 1) / FP8_ROWS * strips(a) : 0;
+}
+
+// ---- both ---------------------------------------------------------------------------------------
+
+size_t ISA_NAME(vec_adamw_scratch)(const AdamwArgs *a, const OpCtx *cx)
+{
+    (void)cx;
+    return (size_t)tasks(a) * sizeof(Fp8Seen); // what each task saw
+}
+
 Status ISA_NAME(vec_adamw)(const AdamwArgs *a, OpCtx *cx, Err *err)
 {
     (void)err;
@@ -103,6 +167,14 @@ Status ISA_NAME(vec_adamw)(const AdamwArgs *a, OpCtx *cx, Err *err)
                      .fix2 = (float)(1.0 / fix2),
                      .decay = (float)(lr * a->weight_decay),
                      .eps = (float)a->eps};
+    if (a->q.scale) {
+        const int64_t n = tasks(a);
+        Fp8Seen *seen = cx->scratch;
+#pragma omp parallel for num_threads(cx->device->threads) schedule(static) if (n > 1)
+        for (int64_t i = 0; i < n; i++) seen[i] = update_strip(a, &r, i);
+        if (n > 0) fp8_publish(&a->q, seen, n);
+        return ERR_NONE;
+    }
 #pragma omp parallel for num_threads(cx->device->threads) schedule(static) if (a->n > ADAMW_CHUNK)
     for (int64_t i0 = 0; i0 < a->n; i0 += ADAMW_CHUNK) {
         const int64_t i1 = LT_MIN(i0 + ADAMW_CHUNK, a->n);

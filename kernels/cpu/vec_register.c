@@ -26,6 +26,6 @@ void ISA_NAME(cpu_vec_register)(Ops *ops)
     ADD(cross_entropy);
     ADD_SCRATCH(sum_squares);
     ADD_SCRATCH(fp8_quantize);
-    ADD(adamw);
+    ADD_SCRATCH(adamw);
     ADD(cast);
 }

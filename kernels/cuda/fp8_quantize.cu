@@ -4,20 +4,9 @@
 // WHAT    One pass over x writes q, q^T and a line of column sums, and counts. With current scaling
 //         another pass before it finds the amax.
 //
-// TILING  128 rows x 64 columns a time; a thread has 4 rows x 8 columns, a warp 16 rows:
-//
-//              8 lanes x 8 columns                    shared memory: column, its 128 rows
-//            +------------------------+                +--------------------------------+
-//    warp 0  | 4 rows of ty 0         |                | 16 bytes of warp 0 | warp 1 .. |  col 0
-//            | 4 rows of ty 1 ...     |   turn_bytes   |                                |  col 1
-//            +------------------------+  ---------->   |                                |  ...
-//    warp 1  |                        |                +--------------------------------+
-//    ...     |                        |                   8 lanes copy a column: 128 bytes of q^T
-//
-//         x comes in 16 bytes a thread (bf16), 128 a row; q leaves from the registers, 8 bytes a
-//         thread. The 16-byte cells of column c lie at cell ^ (c / 8): then neither the writing of
-//         words nor the reading of cells meets a bank twice. Two tiles of shared memory alternate,
-//         so that one barrier a tile is enough.
+// TILING  The tiles of fp8_tile.cuh, 128 rows x 64 columns. x comes in 16 bytes a thread (bf16),
+//         128 a row; q leaves from the registers, 8 bytes a thread; q^T through shared memory. Two
+//         tiles of it alternate, so that one barrier a tile is enough.
 //         A block goes down a chunk of at least 256 rows (chunk_sums.cuh), its column sums in
 //         registers.
 //
@@ -32,42 +21,31 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/chunk_sums.cuh"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/fp8.cuh"
+#include "kernels/cuda/fp8_tile.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/types.cuh"
 
 namespace
 {
 
-enum { W = GRID_VECTOR, LANES_X = 8, LANES_Y = WARP / LANES_X, WARPS = GRID_THREADS / WARP };
-enum { TILE_COLUMNS = LANES_X * W, THREAD_ROWS = 4, WARP_ROWS = LANES_Y * THREAD_ROWS };
-enum { TILE_ROWS = WARPS * WARP_ROWS, ROWS_MIN = 2 * TILE_ROWS, BLOCKS = 1024 };
-static_assert(WARP_ROWS == 16 && WARPS == LANES_X, "a warp's rows are one cell of a column");
-
-struct Tile {
-    uint4 cell[TILE_COLUMNS][WARPS];
-};
-
-struct Place { // of a thread in a tile
-    int x, y, warp;
-};
+enum { W = GRID_VECTOR, ROWS_MIN = 2 * FP8_TILE_ROWS, BLOCKS = 1024 };
 
 // x becomes FP8: q, and four rows of each of 8 columns as words of the tile.
 template <DType FORMAT>
-__device__ __forceinline__ void convert(const Fp8QuantizeArgs &a, const Place &at, int64_t row0,
-                                        int64_t c, float scale, bool aligned, Tile &tile,
+__device__ __forceinline__ void convert(const Fp8QuantizeArgs &a, const Fp8Place &at, int64_t row0,
+                                        int64_t c, float scale, bool aligned, Fp8Tile &tile,
                                         float (&sum)[W], Fp8Seen &seen)
 {
-    const int64_t r0 = row0 + at.warp * WARP_ROWS + at.y * THREAD_ROWS;
+    const int64_t r0 = row0 + fp8_row(at);
     const int64_t left = a.C - c;
-    Raw<W> raw[THREAD_ROWS] = {};
+    Raw<W> raw[FP8_THREAD_ROWS] = {};
 #pragma unroll
-    for (int i = 0; i < THREAD_ROWS; i++)
+    for (int i = 0; i < FP8_THREAD_ROWS; i++)
         if (r0 + i < a.R && c < a.C)
             raw[i] = load_raw<W>(a.src, a.src_dtype, (r0 + i) * a.ld + c, left, aligned);
-    uint32_t low[THREAD_ROWS], high[THREAD_ROWS];
+    uint32_t low[FP8_THREAD_ROWS], high[FP8_THREAD_ROWS];
 #pragma unroll
-    for (int i = 0; i < THREAD_ROWS; i++) {
+    for (int i = 0; i < FP8_THREAD_ROWS; i++) {
         float v[W];
         unpack(v, raw[i], a.src_dtype);
 #pragma unroll
@@ -77,46 +55,26 @@ __device__ __forceinline__ void convert(const Fp8QuantizeArgs &a, const Place &a
         if (a.out.q && r0 + i < a.R && c < a.C)
             fp8_store_eight(a.out, r0 + i, c, left, low[i], high[i]);
     }
-    turn_bytes(low);
-    turn_bytes(high);
-#pragma unroll
-    for (int k = 0; k < W; k++) {
-        uint4 *cell = &tile.cell[at.x * W + k][at.warp ^ at.x];
-        reinterpret_cast<uint32_t *>(cell)[at.y] = k < 4 ? low[k % 4] : high[k % 4];
-    }
-}
-
-// The tile to q^T. Its rows have ld_qt elements, a multiple of 16.
-__device__ __forceinline__ void store_turned(const Fp8QuantizeArgs &a, const Tile &tile,
-                                             int64_t row0, int64_t column0)
-{
-#pragma unroll
-    for (int k = 0; k < TILE_COLUMNS * WARPS / GRID_THREADS; k++) {
-        const int i = k * GRID_THREADS + threadIdx.x, c = i / WARPS, cell = i % WARPS;
-        const int64_t r = row0 + cell * WARP_ROWS;
-        if (column0 + c >= a.C || r >= a.out.ld_qt) continue;
-        uint8_t *qt = static_cast<uint8_t *>(a.out.qt) + (column0 + c) * a.out.ld_qt + r;
-        *reinterpret_cast<uint4 *>(qt) = tile.cell[c][cell ^ (c / W)];
-    }
+    fp8_tile_put(tile, at, low, high);
 }
 
 // Sums of the block's rows: over a warp's lanes, then over its warps.
-__device__ __forceinline__ void store_sums(float *line, float (&sum)[W], const Place &at,
+__device__ __forceinline__ void store_sums(float *line, float (&sum)[W], const Fp8Place &at,
                                            int64_t column0, int64_t C)
 {
-    __shared__ float of_warp[WARPS][TILE_COLUMNS];
+    __shared__ float of_warp[FP8_WARPS][FP8_TILE_COLUMNS];
 #pragma unroll
     for (int k = 0; k < W; k++) {
-        for (int step = LANES_X; step < WARP; step *= 2)
+        for (int step = FP8_LANES_X; step < WARP; step *= 2)
             sum[k] += __shfl_xor_sync(ALL_LANES, sum[k], step);
-        if (at.y == 0) of_warp[at.warp][at.x * W + k] = sum[k];
+        if (at.y == 0) of_warp[at.warp][fp8_column(at) + k] = sum[k];
     }
     __syncthreads();
     const int c = threadIdx.x;
-    if (c >= TILE_COLUMNS || column0 + c >= C) return;
+    if (c >= FP8_TILE_COLUMNS || column0 + c >= C) return;
     float total = of_warp[0][c];
 #pragma unroll
-    for (int w = 1; w < WARPS; w++) total += of_warp[w][c];
+    for (int w = 1; w < FP8_WARPS; w++) total += of_warp[w][c];
     line[column0 + c] = total;
 }
 
@@ -139,21 +97,21 @@ __global__ void __launch_bounds__(GRID_THREADS)
     fp8_quantize_kernel(Fp8QuantizeArgs a, int64_t rows, int64_t chunk_rows, float *part,
                         const float *found, bool aligned)
 {
-    __shared__ Tile tiles[2];
+    __shared__ Fp8Tile tiles[2];
     __shared__ Fp8Seen of_warp[GROUP_WARPS_MAX];
-    const int lane = threadIdx.x % WARP;
-    const Place at = {lane % LANES_X, lane / LANES_X, static_cast<int>(threadIdx.x / WARP)};
-    const int64_t column0 = static_cast<int64_t>(blockIdx.x) * TILE_COLUMNS, c = column0 + at.x * W;
+    const Fp8Place at = fp8_place();
+    const int64_t column0 = static_cast<int64_t>(blockIdx.x) * FP8_TILE_COLUMNS;
+    const int64_t c = column0 + fp8_column(at);
     const float scale = scale_of<FORMAT>(a, found);
     const int64_t begin = blockIdx.y * chunk_rows, end = min(begin + chunk_rows, rows);
     float sum[W] = {};
     Fp8Seen seen = {};
     int turn = 0;
-    for (int64_t row0 = begin; row0 < end; row0 += TILE_ROWS, turn ^= 1) {
+    for (int64_t row0 = begin; row0 < end; row0 += FP8_TILE_ROWS, turn ^= 1) {
         convert<FORMAT>(a, at, row0, c, scale, aligned, tiles[turn], sum, seen);
         if (!a.out.qt) continue;
         __syncthreads();
-        store_turned(a, tiles[turn], row0, column0);
+        fp8_tile_store(a.out, tiles[turn], row0, column0, a.C);
     }
     if (part) store_sums(part + blockIdx.y * a.C, sum, at, column0, a.C);
     fp8_publish(a.out, seen, of_warp);
@@ -185,23 +143,14 @@ __global__ void __launch_bounds__(GRID_THREADS)
     atomicMax(found, __float_as_int(most));
 }
 
-int64_t rows_of(const Fp8QuantizeArgs *a)
-{
-    return a->R > 0 && a->out.qt && a->out.ld_qt > a->R ? a->out.ld_qt : a->R;
-}
-
-unsigned panels_of(const Fp8QuantizeArgs *a)
-{
-    return grid_blocks(a->C, TILE_COLUMNS, INT32_MAX);
-}
-
 // At least one, which an empty tensor's amax needs.
 Chunks chunks(const Fp8QuantizeArgs *a)
 {
-    const unsigned panels = panels_of(a);
+    const unsigned panels = fp8_tile_panels(a->C);
     int64_t most = CHUNKS_MAX;
     if (panels > BLOCKS / CHUNKS_MAX) most = panels < BLOCKS ? BLOCKS / panels : 1;
-    return chunks_of(rows_of(a) > 0 ? rows_of(a) : 1, ROWS_MIN, most);
+    const int64_t rows = fp8_tile_rows(a->out, a->R);
+    return chunks_of(rows > 0 ? rows : 1, ROWS_MIN, most);
 }
 
 bool rows_aligned(const Fp8QuantizeArgs *a)
@@ -241,14 +190,14 @@ int cuda_fp8_quantize(const CudaDevice *d, const Fp8QuantizeArgs *a, void *scrat
     const Chunks k = chunks(a);
     cudaError_t e = a->current ? find_amax(d, a, found) : cudaSuccess;
     if (e != cudaSuccess) return e;
-    const unsigned panels = panels_of(a);
+    const unsigned panels = fp8_tile_panels(a->C);
     e = launch({.grid = dim3(panels > 0 ? panels : 1, static_cast<unsigned>(k.count)),
                 .block = dim3(GRID_THREADS)},
                d->stream,
                a->out.dtype == DTYPE_E4M3 ? fp8_quantize_kernel<DTYPE_E4M3>
                                           : fp8_quantize_kernel<DTYPE_E5M2>,
-               *a, rows_of(a), k.rows, part, reinterpret_cast<const float *>(found),
-               rows_aligned(a));
+               *a, fp8_tile_rows(a->out, a->R), k.rows, part,
+               reinterpret_cast<const float *>(found), rows_aligned(a));
     if (e != cudaSuccess || !a->dbias) return e;
     return chunk_sums(d->stream, a->dbias, nullptr, part, k.count, a->C, a->accumulate);
 }

@@ -49,7 +49,8 @@ __global__ void __launch_bounds__(WARP *SLOTS) fp8_update_kernel(Fp8UpdateArgs a
             a.scale[slot] = fp8_scale_for(a.scale[slot].max, most, a.margin);
     }
     __syncwarp(); // all lanes have read amax
-    if (threadIdx.x == 0) a.amax[slot] = -1.0f;
+    const bool held = skip && a.held && a.held[slot] != 0;
+    if (threadIdx.x == 0 && !held) a.amax[slot] = -1.0f;
 }
 
 } // namespace

@@ -7,7 +7,9 @@
 //               amax[i]                                 (FP8_AMAX_MOST_RECENT)
 //     scale   = max / a / 2^margin, clamped to FLT_MIN .. FLT_MAX;  a == 0: as before
 //     inv     = 1 / scale
-//   then, in any case, amax[i] = -1. count is not touched.
+//   then amax[i] = -1, but for what is held (held[i] != 0) in a skipped step. count is not touched.
+//   Held is the amax of what a void step does not make anew: weights become FP8 when they are
+//   updated (adamw.h), so their amax waits for the next step that counts.
 //   history starts as zeros, which a maximum does not see.
 // Edges:   amax[i] < 0: the slot keeps history and scale: what did not run does not roll.
 //          amax[i] NaN or infinite (no producer gives that): as if it had not run.
@@ -27,9 +29,10 @@ typedef enum Fp8Amax { FP8_AMAX_MAX = 0, FP8_AMAX_MOST_RECENT } Fp8Amax;
 
 typedef struct Fp8UpdateArgs {
     Fp8Scale      *scale;   // [n]           in and out
-    float         *amax;    // [n]           in, becomes -1
+    float         *amax;    // [n]           in, becomes -1 (see held)
     float         *history; // [n,length]    in and out, or NULL when length == 0
     int32_t       *at;      // [n]           in and out, or NULL when length == 0
+    const int32_t *held;    // [n]           or NULL: nothing is
     const int32_t *skip;    // one, on the device, or NULL
     int64_t        n, length;
     int            margin;

@@ -1,6 +1,7 @@
 // adamw_ref.c -- see kernels/ops/adamw.h.
 //
 // SPDX-License-Identifier: MIT
+#include "kernels/ref/fp8_put.h"
 #include "kernels/ref/ref.h"
 
 #include <math.h>
@@ -15,6 +16,8 @@ Status adamw_ref(const AdamwArgs *a, OpCtx *cx, Err *err)
     const double correct2 = s ? s->rates.correct2 : 1.0 - pow(a->beta2, (double)a->step);
     const double lr = s ? s->rates.lr : a->lr;
     const float scale = s ? s->grad_scale : a->grad_scale;
+    const int64_t C = a->q.scale ? a->n / a->R : 1;
+    if (a->n > 0) fp8_put_begin(&a->q, a->R, C);
     for (int64_t i = 0; i < a->n; i++) {
         const double g = (double)a->grad[i] * (double)scale;
         const double m = a->beta1 * (double)a->m[i] + (1 - a->beta1) * g;
@@ -24,7 +27,12 @@ Status adamw_ref(const AdamwArgs *a, OpCtx *cx, Err *err)
         a->m[i] = (float)m;
         a->v[i] = (float)v;
         a->w[i] = (float)(w - lr * a->weight_decay * w - lr * step);
-        if (a->param) dtype_store(a->param, a->param_dtype, i, a->w[i]);
+        if (!a->param && !a->q.scale) continue;
+        float y; // the low half of it for a 16-bit type
+        dtype_store(&y, a->param_dtype, 0, a->w[i]);
+        y = dtype_load(&y, a->param_dtype, 0);
+        if (a->param) dtype_store(a->param, a->param_dtype, i, y);
+        fp8_put(&a->q, i / C, i % C, y);
     }
     return ERR_NONE;
 }

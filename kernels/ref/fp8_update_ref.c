@@ -28,7 +28,7 @@ Status fp8_update_ref(const Fp8UpdateArgs *a, OpCtx *cx, Err *err)
             const float most = roll(a, i);
             if (most > 0) a->scale[i] = fp8_scale_of(a->scale[i].max, most, a->margin);
         }
-        a->amax[i] = -1;
+        if (!(skip && a->held && a->held[i])) a->amax[i] = -1;
     }
     return ERR_NONE;
 }

@@ -535,55 +535,6 @@ static void build_sum_squares(Case *c, int variant, const Mix *m)
 }
 
 static const struct {
-    int64_t n, step;
-    double  weight_decay, grad_scale;
-    bool    param;
-    int     gate; // 0: none, 1: of a step that counts, 2: of one that is skipped
-} adamw_cases[] = {{0, 1, 0.1, 1, true, 0},        {1, 1, 0.1, 1, false, 0},
-                   {63, 1, 0, 0.5, true, 0},       {64, 10, 0.1, 1, true, 0},
-                   {65, 1000, 0.1, 0.01, true, 0}, {5003, 100000, 0.01, 1, false, 0},
-                   {20011, 3, 0.1, 1, true, 0},    {5003, 0, 0.1, 0.3, true, 1},
-                   {4099, 0, 0.1, 1, true, 2}};
-
-static StepGate gate_of_case(int variant)
-{
-    return (StepGate){.rates = {.step = 12, .lr = 3e-3, .correct1 = 0.7, .correct2 = 0.4},
-                      .grad_scale = (float)adamw_cases[variant].grad_scale,
-                      .skip       = adamw_cases[variant].gate == 2};
-}
-
-static void build_adamw(Case *c, int variant, const Mix *m)
-{
-    const int64_t n = adamw_cases[variant].n;
-    AdamwArgs    *a = &c->args.adamw;
-    *a = (AdamwArgs){.n = n, .step = adamw_cases[variant].step, .param_dtype = m->weight};
-    a->lr           = 3e-3;
-    a->beta1        = 0.9;
-    a->beta2        = 0.95;
-    a->eps          = 1e-8;
-    a->weight_decay = adamw_cases[variant].weight_decay;
-    a->grad_scale   = (float)adamw_cases[variant].grad_scale;
-    a->w            = tensor_dev(case_tensor(c, TENSOR_INOUT, "w", DTYPE_F32, 1, n, n, 1));
-    a->m            = tensor_dev(case_tensor(c, TENSOR_INOUT, "m", DTYPE_F32, 1, n, n, 0.1));
-    Tensor *v       = case_tensor(c, TENSOR_INOUT, "v", DTYPE_F32, 1, n, n, 0.1);
-    float  *x       = tensor_host(v);
-    for (int64_t i = 0; i < n; i++) x[i] = i % 7 ? x[i] * x[i] : 0;
-    a->v    = tensor_dev(v);
-    a->grad = tensor_dev(case_tensor(c, TENSOR_IN, "grad", DTYPE_F32, 1, n, n, 1));
-    const StepGate gate = gate_of_case(variant);
-    if (adamw_cases[variant].gate) {
-        a->gate = case_gate(c, TENSOR_IN, &gate);
-        a->lr         = (double)NAN; // not read
-        a->grad_scale = NAN;
-    }
-    if (!adamw_cases[variant].param) return;
-    const TensorRole role = gate.skip ? TENSOR_INOUT : TENSOR_OUT; // skipped: as it was
-    Tensor *p = case_tensor(c, role, "param", m->weight, 1, n, n, 1);
-    p->exact  = gate.skip;
-    a->param  = tensor_dev(p);
-}
-
-static const struct {
     int64_t n;
     DType   to;
 } cast_cases[] = {{0, DTYPE_F32},   {1, DTYPE_BF16},  {65, DTYPE_F32},  {63, DTYPE_BF16},

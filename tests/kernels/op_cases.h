@@ -24,11 +24,22 @@ typedef struct Fp8UpdateCase {
     int margin;
     Fp8Amax algorithm;
     int skip; // the flag's value; -1: there is none
+    bool held; // every third slot is
 } Fp8UpdateCase;
+
+typedef struct AdamwCase {
+    int64_t n, step;
+    double weight_decay, grad_scale;
+    bool param;
+    int gate;  // 0: none, 1: of a step that counts, 2: of one that is skipped
+    int64_t R; // rows, with FP8 copies; 0: without
+    int sort;  // of the FP8 outputs
+} AdamwCase;
 
 typedef struct Fp8OutCase { // what of an Fp8Out is asked for, and how it compares
     bool q, qt, amax, count;
     bool writes_scale;
+    bool kept; // by a call that changes nothing
     bool exact; // q, qt and amax: bit for bit; else within `floor`
     double floor;
     int64_t ld_q, ld_qt;
@@ -55,6 +66,8 @@ extern const Fp8QuantizeCase fp8_quantize_cases[24];
 void build_fp8_quantize(Case *c, int variant, const Mix *m);
 extern const Fp8UpdateCase fp8_update_cases[12];
 void build_fp8_update(Case *c, int variant, const Mix *m);
+extern const AdamwCase adamw_cases[16];
+void build_adamw(Case *c, int variant, const Mix *m);
 
 // Two flipped roundings of an intermediate that the contract lets a kernel keep in this type.
 double case_loose(DType t);
@@ -73,4 +86,6 @@ const float *case_inv(Case *c, const char *name, float inv, DType t);
 void case_fp8_out(Case *c, Fp8Out *o, int64_t R, int64_t C, const Fp8OutCase *k);
 // The FP8 outputs of layernorm_fwd, of one of four sorts.
 void case_layernorm_fp8(Case *c, LayernormFwdArgs *a, int sort, double floor);
+// Those of adamw, w a matrix of R rows. `skip`: they stay as they are.
+void case_adamw_fp8(Case *c, AdamwArgs *a, int64_t R, int sort, bool skip);
 LT_C_END

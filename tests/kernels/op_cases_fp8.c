@@ -68,15 +68,16 @@ void case_fp8_out(Case *c, Fp8Out *o, int64_t R, int64_t C, const Fp8OutCase *k)
 {
     static const Fp8Count before = {.nonfinite = 3, .flushed = 70};
     const Fp8Scale s = {.inv = 1 / k->scale, .scale = k->scale, .max = fp8_max(o->dtype)};
+    const TensorRole role = k->kept ? TENSOR_INOUT : TENSOR_OUT;
     o->scale = scales(c, k->writes_scale ? TENSOR_INOUT : TENSOR_IN, "scale", 1, &s);
     if (k->q) {
         o->ld_q = k->ld_q;
-        Tensor *q = case_tensor(c, TENSOR_OUT, "q", o->dtype, R, C, o->ld_q, 1);
+        Tensor *q = case_tensor(c, role, "q", o->dtype, R, C, o->ld_q, 1);
         o->q = tensor_dev(compared(q, k));
     }
     if (k->qt) { // its padding is written
         o->ld_qt = k->ld_qt;
-        Tensor *qt = case_tensor(c, TENSOR_OUT, "qt", o->dtype, C, o->ld_qt, o->ld_qt, 1);
+        Tensor *qt = case_tensor(c, role, "qt", o->dtype, C, o->ld_qt, o->ld_qt, 1);
         o->qt = tensor_dev(compared(qt, k));
     }
     if (k->amax)
@@ -95,6 +96,7 @@ enum {
     CURRENT = 32,
     DBIAS = 64,
     ADD = 128, // dbias accumulates
+    KEPT = 256,
 };
 
 typedef enum Numbers {
@@ -164,7 +166,8 @@ static void build_out(Case *c, Fp8Out *o, int64_t R, int64_t C, int flags, float
                       double floor)
 {
     static const float seen[] = {-1, 0, 1e30f};
-    const Fp8OutCase k = {.q = !(flags & NO_Q),
+    const Fp8OutCase k = {.kept = flags & KEPT,
+                          .q = !(flags & NO_Q),
                           .qt = !(flags & NO_QT),
                           .amax = !(flags & NO_AMAX),
                           .count = !(flags & NO_COUNT),
@@ -211,15 +214,23 @@ void case_layernorm_fp8(Case *c, LayernormFwdArgs *a, int sort, double floor)
     build_out(c, &a->q, a->N, a->C, flags[sort], 8, fmax(floor, 2e-6));
 }
 
+void case_adamw_fp8(Case *c, AdamwArgs *a, int64_t R, int sort, bool skip)
+{
+    static const int flags[] = {0, NO_QT | NO_COUNT, NO_Q | PAD, PAD};
+    a->R = R;
+    a->q.dtype = sort == 2 ? DTYPE_E5M2 : DTYPE_E4M3;
+    build_out(c, &a->q, R, a->n / R, flags[sort] | (skip ? KEPT : 0), 8, skip ? 0 : 2e-6);
+}
+
 // ---- fp8_update ---------------------------------------------------------------------------------
 
 const Fp8UpdateCase fp8_update_cases[12] = {
-    {1, 1, 0, FP8_AMAX_MAX, -1},        {5, 7, 0, FP8_AMAX_MAX, 0},
-    {144, 16, 2, FP8_AMAX_MAX, -1},     {13, 31, -3, FP8_AMAX_MAX, 0},
-    {3, 1024, 0, FP8_AMAX_MAX, 1},      {6, 1025, 64, FP8_AMAX_MAX, -1},
-    {9, 0, 0, FP8_AMAX_MAX, -1},        {0, 8, 0, FP8_AMAX_MAX, -1},
-    {130, 3, 0, FP8_AMAX_MAX, 0},       {17, 5, -64, FP8_AMAX_MOST_RECENT, -1},
-    {2, 1, 0, FP8_AMAX_MOST_RECENT, 1}, {33, 129, 7, FP8_AMAX_MOST_RECENT, 0},
+    {1, 1, 0, FP8_AMAX_MAX, -1, false},        {5, 7, 0, FP8_AMAX_MAX, 0, false},
+    {144, 16, 2, FP8_AMAX_MAX, -1, true},      {13, 31, -3, FP8_AMAX_MAX, 0, true},
+    {3, 1024, 0, FP8_AMAX_MAX, 1, false},      {6, 1025, 64, FP8_AMAX_MAX, -1, false},
+    {9, 0, 0, FP8_AMAX_MAX, -1, false},        {0, 8, 0, FP8_AMAX_MAX, -1, false},
+    {130, 3, 0, FP8_AMAX_MAX, 1, true},        {17, 5, -64, FP8_AMAX_MOST_RECENT, -1, false},
+    {2, 1, 0, FP8_AMAX_MOST_RECENT, 1, false}, {33, 129, 7, FP8_AMAX_MOST_RECENT, 0, false},
 };
 
 // What a slot may have seen: nothing, zeros, the smallest and the largest numbers, and what no
@@ -251,6 +262,11 @@ void build_fp8_update(Case *c, int variant, const Mix *m)
         Tensor *skip = case_ints(c, "skip", 1, 1);
         *(int32_t *)tensor_host(skip) = k->skip;
         a->skip = tensor_dev(skip);
+    }
+    if (k->held) {
+        Tensor *held = case_ints(c, "held", k->n, 2);
+        for (int64_t i = 0; i < k->n; i++) ((int32_t *)tensor_host(held))[i] = i % 3 == 1;
+        a->held = tensor_dev(held);
     }
     if (k->length == 0) return;
     Tensor *history = exact_words(c, TENSOR_INOUT, "history", k->n * k->length, NULL);

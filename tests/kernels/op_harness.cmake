@@ -11,6 +11,7 @@ add_library(lathe_op_harness STATIC
     ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_attention.c
     ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_fp8.c
     ${CMAKE_SOURCE_DIR}/tests/support/op_harness.c
+    ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_adamw.c
     ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_matmul_fp8.c
     ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_step.c)
 target_link_libraries(lathe_op_harness PUBLIC lathe_naive lathe_kernels)
