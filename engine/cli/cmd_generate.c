@@ -93,6 +93,10 @@ Status cmd_generate(const Options *o, Err *err)
     Tokenizer *t = NULL;
     TRY(backend_of_options(&b, o, err));
     Status st = loaded_open(&m, o->model, o->which, o->precision, &b.device, err);
+    if (st == ERR_NONE && m.c.head != HEAD_LM) {
+        st = err_set(err, ERR_USAGE, "the model in %s is a BERT: it does not write texts", m.dir);
+        err_hint(err, "`lathe predict` says what it makes of one");
+    }
     if (st == ERR_NONE) st = model_tokenizer(&t, o, &m, err);
     if (st == ERR_NONE) st = generate(o, &m, &b, t, err);
     tokenizer_close(t);
