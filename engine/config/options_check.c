@@ -208,6 +208,22 @@ static Status eval_rules(Rules *r)
     return ERR_NONE;
 }
 
+static Status data_rules(Rules *r)
+{
+    static const OptionId of_bert[] = {OPT_sentences, OPT_max_seq_length, OPT_short_seq_prob,
+                                       OPT_dupe_factor, OPT_data_seed};
+    const Options *o = r->o;
+    TRY(need(r, OPT_input, o->input, "the text to read"));
+    TRY(need(r, OPT_tokenizer, o->tokenizer, "a tokenizer folder or file"));
+    TRY(need(r, OPT_out, o->out, "the folder to write the shards to"));
+    if (!fine(r, OPT_format)) return ERR_NONE;
+    // A [SEP] in the text would end a segment.
+    if (strcmp(o->format, "bert") == 0) return no_use(r, OPT_allow_special, "format=bert", "");
+    for (size_t i = 0; i < LT_COUNT(of_bert); i++)
+        TRY(no_use(r, of_bert[i], "format=", o->format));
+    return ERR_NONE;
+}
+
 Status options_rules(const Options *o, OptionCommand cmd, Problems *p, Err *err)
 {
     Rules r = {o, p, err};
@@ -223,10 +239,7 @@ Status options_rules(const Options *o, OptionCommand cmd, Problems *p, Err *err)
     case C_PREDICT:
         return need(&r, OPT_model, o->model, "a run folder, step folder or Hugging Face folder");
     case C_TOKENIZER: return tokenizer_rules(&r);
-    case C_DATA:
-        TRY(need(&r, OPT_input, o->input, "the text to read"));
-        TRY(need(&r, OPT_tokenizer, o->tokenizer, "a tokenizer folder or file"));
-        return need(&r, OPT_out, o->out, "the folder to write the shards to");
+    case C_DATA: return data_rules(&r);
     case C_CONVERT:
         TRY(need(&r, OPT_from, o->from, "the model folder to read"));
         return need(&r, OPT_to, o->to, "the folder to write");

@@ -6,10 +6,11 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
-#include "engine/base/rng.h"
 #include "engine/base/stop.h"
+#include "engine/data/build_pairs.h"
 #include "engine/data/encode_batch.h"
 #include "engine/data/shard.h"
+#include "engine/data/split_pick.h"
 #include "engine/data/text_source.h"
 
 #include <math.h>
@@ -36,6 +37,7 @@ typedef struct Builder {
     EncodeBatch batch;
     SplitWriter *split[2];
     int64_t text_bytes[2];
+    int64_t texts[2];  // pairs: documents of text
     int64_t documents; // that went to a split or to the stage
 
     bool staging;
@@ -44,37 +46,9 @@ typedef struct Builder {
     int64_t cap_staged;
     int64_t stage_limit; // documents to wait for
 
-    int64_t stretch;      // index of the current stretch of 1/val_fraction documents
-    int64_t stretch_end;  // the first document behind it
-    int64_t val_document; // the one of it that is picked
-    double started;       // clock_seconds
+    SplitPick pick;
+    double started; // clock_seconds
 } Builder;
-
-// ---------------------------------------------------------------- which split
-
-static int64_t stretch_begin(const Builder *b, int64_t k)
-{
-    return (int64_t)ceil((double)k / b->how->val_fraction - 1e-9);
-}
-
-// The document of stretch k that validates. `limit`: documents there are.
-static int64_t pick(const Builder *b, int64_t k, int64_t limit)
-{
-    const int64_t begin = stretch_begin(b, k), end = LT_MIN(stretch_begin(b, k + 1), limit);
-    return begin + (int64_t)rng_below(0, (uint64_t)k, 0, (uint64_t)(end - begin));
-}
-
-// The split of document i; i goes up by one from call to call.
-static int split_of(Builder *b, int64_t i, int64_t limit)
-{
-    if (b->how->val_fraction <= 0) return 0;
-    while (i >= b->stretch_end) {
-        b->stretch++;
-        b->stretch_end = stretch_begin(b, b->stretch + 1);
-        b->val_document = pick(b, b->stretch, limit);
-    }
-    return i == b->val_document;
-}
 
 // ---------------------------------------------------------------- staging
 
@@ -166,7 +140,7 @@ static Status split_documents(Builder *b, const uint32_t *staged, int64_t limit,
 {
     int64_t at = 0;
     for (int64_t i = 0; i < b->documents; i++) {
-        const int to = split_of(b, i, limit);
+        const int to = split_of(&b->pick, i, limit);
         TRY(split_writer_document(b->split[to], err));
         TRY(put_staged(b->split[to], staged, at, at + b->staged[i].tokens, err));
         b->text_bytes[to] += b->staged[i].text_bytes;
@@ -206,7 +180,7 @@ static Status put_document(Builder *b, const EncodedDocument *e, Err *err)
         if (++b->documents == b->stage_limit) return unstage(b, false, err);
         return ERR_NONE;
     }
-    const int to = split_of(b, b->documents++, INT64_MAX);
+    const int to = split_of(&b->pick, b->documents++, INT64_MAX);
     SplitWriter *w = b->split[to];
     TRY(split_writer_document(w, err));
     TRY(split_writer_put(w, e->ids.id, e->prompt_ids, false, err));
@@ -310,23 +284,43 @@ static Status open_outputs(Builder *b, Err *err)
     for (int i = 0; i < 2; i++)
         TRY(split_writer_open(&b->split[i], how->out, i ? "val" : "train", wide ? 4 : 2,
                               how->shard_tokens, err));
-    b->stretch = -1;
+    b->pick = split_pick(how->val_fraction);
     b->stage_limit = DATA_SPLIT_DOCUMENTS;
-    b->staging = how->val_fraction > 0;
+    b->staging = how->val_fraction > 0 && !how->pairs;
     if (!b->staging) return ERR_NONE;
     b->stage_limit = LT_MAX(b->stage_limit, (int64_t)ceil(fmin(1 / how->val_fraction, 1e15)));
     TRY(path_join(path, how->out, STAGE_NAME, err));
     return file_create(&b->stage, path, err);
 }
 
+static Status read_pairs(Builder *b, DataBuilt *out, Err *err)
+{
+    PairBuild p = {.how = b->how,
+                   .tokenizer = b->tokenizer,
+                   .source = b->source,
+                   .split = {b->split[0], b->split[1]}};
+    TRY(build_pairs(&p, err));
+    b->documents = p.documents;
+    for (int i = 0; i < 2; i++) {
+        b->text_bytes[i] = p.text_bytes[i];
+        b->texts[i] = p.texts[i];
+        out->lone[i] = p.texts[i] == 1;
+    }
+    out->meta.pairs = p.meta;
+    out->meta.empty_documents = p.empty;
+    out->unpaired = p.unpaired;
+    return ERR_NONE;
+}
+
 static Status finish(Builder *b, DataBuilt *out, Err *err)
 {
     TextStats st;
     text_source_stats(b->source, &st);
+    const int64_t empty = out->meta.empty_documents + st.empty;
     if (b->documents == 0)
         return err_set(err, ERR_USAGE, "%s: no text in it (%lld file%s, %lld empty document%s)",
-                       b->how->input, (long long)st.files, plural_s(st.files), (long long)st.empty,
-                       plural_s(st.empty));
+                       b->how->input, (long long)st.files, plural_s(st.files), (long long)empty,
+                       plural_s(empty));
     out->split_by_stream = b->staging && b->documents < DATA_SPLIT_DOCUMENTS;
     if (b->staging) TRY(unstage(b, true, err));
     DataMeta *m = &out->meta;
@@ -334,11 +328,12 @@ static Status finish(Builder *b, DataBuilt *out, Err *err)
     m->vocab_size = tokenizer_vocab_size(b->tokenizer);
     m->end_token = b->end_token;
     m->token_bytes = m->vocab_size > WIDE_VOCAB ? 4 : 2;
-    m->empty_documents = st.empty;
+    m->empty_documents = empty;
     snprintf(m->kind, sizeof m->kind, "%s", tokenizer_kind(b->tokenizer));
     for (int i = 0; i < 2; i++) {
         TRY(split_writer_finish(b->split[i], &m->split[i], err));
         m->split[i].text_bytes = b->text_bytes[i];
+        m->split[i].texts = b->texts[i];
     }
     out->files = st.files;
     out->marks = st.marks;
@@ -369,7 +364,7 @@ Status data_build(const DataBuild *how, const Tokenizer *t, DataBuilt *out, Err 
     const bool made = s == ERR_NONE;
     if (s == ERR_NONE) s = open_outputs(&b, err);
     if (s == ERR_NONE) s = encode_batch_init(&b.batch, t, how->allow_special, how->threads, err);
-    if (s == ERR_NONE) s = read_all(&b, err);
+    if (s == ERR_NONE) s = how->pairs ? read_pairs(&b, out, err) : read_all(&b, err);
     if (s == ERR_NONE) s = finish(&b, out, err);
     out->seconds = clock_seconds() - b.started;
     encode_batch_free(&b.batch);

@@ -58,7 +58,7 @@ static Status encode(const EncodeBatch *b, EncodedDocument *e, int threads, Err 
     const char   *copied = b->text.data ? b->text.data + e->at : "";
     const char   *text   = e->borrowed[0] ? e->borrowed[0] : copied;
     const char   *pair   = e->borrowed[1] ? e->borrowed[1] : copied + e->bytes;
-    const int32_t end    = tokenizer_end_token(b->tokenizer);
+    const int32_t end    = b->bare ? -1 : tokenizer_end_token(b->tokenizer);
     Status        s      = tokenizer_encode(b->tokenizer, text, e->bytes, b->allow_special, threads,
                                             &e->ids, err);
     e->prompt_ids = e->pair ? e->ids.n : 0;

@@ -21,7 +21,7 @@ typedef struct EncodedDocument {
     bool        pair;       // prompt and completion
     const char *borrowed[2]; // a large one's text and completion, where they lie; else NULL
     char        place[160]; // "FILE:LINE", its end when too long
-    TokenIds    ids;        // the end token included
+    TokenIds    ids;        // the end token included, unless the batch is bare
     int64_t     prompt_ids; // how many of them are the prompt's
 } EncodedDocument;
 
@@ -32,6 +32,7 @@ typedef struct EncodeBatch {
     Buf              text;
     EncodedDocument *doc; // [BATCH_DOCUMENTS]
     int              n;
+    bool             bare; // no end token behind a document; may be set after encode_batch_init
 } EncodeBatch;
 
 LT_C_BEGIN
