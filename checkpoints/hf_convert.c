@@ -17,6 +17,7 @@ typedef struct Piece { // a tensor to be written, in the orientation of the file
     DType dtype;
     int rank;
     int64_t shape[2];
+    bool twin; // of another piece: no parameters of its own
     int shard;
 } Piece;
 
@@ -113,6 +114,7 @@ static Status plan(Job *j, Err *err)
         Piece *p = &j->piece[i];
         snprintf(p->name, sizeof p->name, "%s%s", s->prefix, s->name);
         p->source = source_of(j, s, &at);
+        p->twin = s->twin;
         p->dtype =
             j->how->dtype >= 0 ? (DType)j->how->dtype : (p->source ? p->source : wte)->e->dtype;
         p->rank = s->rank;
@@ -167,7 +169,7 @@ static Status write_shard(Job *j, const char *dir, int first, int n, HfConverted
         const Piece *p = &j->piece[first + i];
         o[i] = (SafeOut){.name = p->name, .dtype = p->dtype, .rank = p->rank};
         memcpy(o[i].shape, p->shape, sizeof p->shape);
-        out->parameters += count_of(p);
+        if (!p->twin) out->parameters += count_of(p);
     }
     j->now = &j->piece[first];
     shard_name(j, j->now->shard, name);

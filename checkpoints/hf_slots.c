@@ -256,6 +256,12 @@ const char *hf_slots_output(const HfConfig *c)
     return has_predictions(c) ? bert_output[1].name : NULL;
 }
 
+const char *hf_slots_output_text(const HfConfig *c)
+{
+    if (!hf_slots_output(c)) return "no output layer";
+    return c->tie_word_embeddings ? "tied" : "untied";
+}
+
 HfPart hf_slots_part(const char *name)
 {
     if (strncmp(name, "embeddings.", 11) == 0 || strncmp(name, "encoder.", 8) == 0) return HF_TRUNK;

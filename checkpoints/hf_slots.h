@@ -51,6 +51,7 @@ bool hf_slots_again(const HfSlot *s);
 // architecture has none).
 const char *hf_slots_embedding(const HfConfig *c);
 const char *hf_slots_output(const HfConfig *c);
+const char *hf_slots_output_text(const HfConfig *c); // "tied", "untied", "no output layer"
 // The part that a tensor of a BERT's file belongs to, by its name without prefix; HF_PARTS: none.
 HfPart hf_slots_part(const char *name);
 const char *hf_slots_part_name(HfPart p); // "cls.predictions"

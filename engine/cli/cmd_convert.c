@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/hf_convert.h"
+#include "checkpoints/hf_slots.h"
 #include "engine/base/log.h"
 #include "engine/cli/cli.h"
 #include "engine/report/progress.h"
@@ -60,8 +61,7 @@ Status cmd_convert(const Options *o, Err *err)
                  out.config.architecture);
     log_note("%s: %d tensors, %" PRId64 " parameters, %s, %s, vocabulary %" PRId64 ", %" PRIu64
              " bytes in %d file%s",
-             h.to, out.tensors, out.parameters, out.config.dtype,
-             out.config.tie_word_embeddings ? "tied" : "untied", out.config.vocab_size, out.bytes,
-             out.files, out.files == 1 ? "" : "s");
+             h.to, out.tensors, out.parameters, out.config.dtype, hf_slots_output_text(&out.config),
+             out.config.vocab_size, out.bytes, out.files, out.files == 1 ? "" : "s");
     return ERR_NONE;
 }

@@ -88,8 +88,8 @@ static Status put_config(const HfConfig *c, Buf *out, Err *err)
                    c->architecture, c->n_layer, c->n_head, c->n_embd, c->n_inner, c->n_positions,
                    c->vocab_size));
     TRY(buf_printf(out, err, "       %s, %s, %s, %s biases, layer norm epsilon %g\n", c->dtype,
-                   c->activation, c->tie_word_embeddings ? "tied" : "untied",
-                   c->bias ? "with" : "no", c->layer_norm_epsilon));
+                   c->activation, hf_slots_output_text(c), c->bias ? "with" : "no",
+                   c->layer_norm_epsilon));
     return strcmp(c->model_type, "bert") == 0 ? put_bert(c, out, err) : ERR_NONE;
 }
 

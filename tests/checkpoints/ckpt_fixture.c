@@ -6,6 +6,7 @@
 #include "checkpoints/hf_slots.h"
 #include "engine/base/mem.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,28 @@ void fixture_config(HfConfig *c)
                     .dtype = "float32"};
 }
 
+void fixture_bert(HfConfig *c, const char *architecture)
+{
+    fixture_config(c);
+    c->n_inner            = 16;
+    c->n_types            = 2;
+    c->layer_norm_epsilon = 1e-12;
+    c->bos_token_id = c->eos_token_id = -1;
+    c->pad_token_id                   = 0;
+    c->classifier_dropout             = -1;
+    c->has_pooler = strcmp(architecture, "BertForMaskedLM") != 0 &&
+                    strcmp(architecture, "BertForTokenClassification") != 0 &&
+                    strcmp(architecture, "BertForQuestionAnswering") != 0;
+    snprintf(c->architecture, sizeof c->architecture, "%s", architecture);
+    snprintf(c->model_type, sizeof c->model_type, "bert");
+    snprintf(c->activation, sizeof c->activation, "gelu");
+    if (!strstr(architecture, "Classification")) return;
+    const char *const labels[] = {"O", "B-PER", "na\xc3\xafve"}; // as in the golden folders
+    c->n_labels                = LT_COUNT(labels);
+    for (size_t i = 0; i < LT_COUNT(labels); i++)
+        snprintf(c->label[i], sizeof c->label[i], "%s", labels[i]);
+}
+
 void fixture_model(Fixture *f, const HfConfig *c, uint64_t seed)
 {
     HfSlot *slot = NULL;
@@ -90,12 +113,13 @@ void fixture_model(Fixture *f, const HfConfig *c, uint64_t seed)
     assert_int_equal(hf_slots_make(c, &slot, &n, NULL), ERR_NONE);
     int64_t total = 0;
     for (int i = 0; i < n; i++) {
-        if (slot[i].is_bias && !c->bias) continue;
+        if ((slot[i].is_bias && !c->bias) || hf_slots_again(&slot[i])) continue;
         assert_true(f->n < FIXTURE_TENSORS);
         Tensor *t = &f->t[f->n++];
         snprintf(t->name, sizeof t->name, "%s", slot[i].engine);
         t->rank = slot[i].rank;
         for (int d = 0; d < t->rank; d++) t->shape[d] = slot[i].shape[d];
+        t->shape[0] *= slot[i].parts;
         total += tensor_count(t);
     }
     mem_free(slot);
@@ -109,6 +133,15 @@ void fixture_model(Fixture *f, const HfConfig *c, uint64_t seed)
                 (float)((seed * 131 + (uint64_t)k * 17 + (uint64_t)i * 7) % 251) / 251.0f - 0.5f;
         at += tensor_count(&f->t[k]);
     }
+}
+
+void fixture_load(Fixture *f, const char *dir)
+{
+    HfConfig c;
+    Err      err;
+    fixture_must(hf_config_read(&c, dir, &err), &err);
+    fixture_model(f, &c, 1);
+    fixture_must(hf_load(dir, &c, f->t, f->n, &err), &err);
 }
 
 void fixture_free(Fixture *f) { mem_free(f->block); }
@@ -125,4 +158,35 @@ void fixture_zero(Fixture *f) { memset(f->block, 0, bytes_of(f)); }
 bool fixture_equal(const Fixture *a, const Fixture *b)
 {
     return bytes_of(a) == bytes_of(b) && memcmp(a->block, b->block, bytes_of(a)) == 0;
+}
+
+const Tensor *fixture_tensor(const Fixture *f, const char *name)
+{
+    for (int i = 0; i < f->n; i++)
+        if (strcmp(f->t[i].name, name) == 0) return &f->t[i];
+    return NULL;
+}
+
+void fixture_check_golden(const Fixture *f, const char *folder, const GoldenTensor *golden,
+                          size_t n)
+{
+    int seen = 0;
+    for (const GoldenTensor *g = golden; g < golden + n; g++) {
+        if (strcmp(g->folder, folder) != 0) continue;
+        const Tensor *t = fixture_tensor(f, g->name);
+        if (!t) fail_msg("%s: no %s", g->folder, g->name);
+        assert_int_equal(t->rank, g->rank);
+        double sum = 0, weighted = 0;
+        for (int d = 0; d < t->rank; d++) assert_int_equal(t->shape[d], g->shape[d]);
+        for (int64_t e = 0; e < tensor_count(t); e++) {
+            const double x = (double)((const float *)t->data)[e];
+            sum += x;
+            weighted += x * (double)(1 + e % 7);
+        }
+        if (fabs(sum - g->sum) > 1e-9 || fabs(weighted - g->weighted) > 1e-9)
+            fail_msg("%s: %s: sums %.17g %.17g, expected %.17g %.17g", g->folder, g->name, sum,
+                     weighted, g->sum, g->weighted);
+        seen++;
+    }
+    assert_int_equal(seen, f->n);
 }

@@ -11,7 +11,14 @@
 
 enum { FIXTURE_TENSORS = 64 };
 
-typedef struct Fixture { // a tiny GPT-2 with numbers in it
+typedef struct GoldenTensor { // a line of golden/values*.h
+    const char *folder, *name;
+    int         rank;
+    int64_t     shape[2];
+    double      sum, weighted; // sum x[i], sum x[i] * (1 + i % 7)
+} GoldenTensor;
+
+typedef struct Fixture { // a tiny model with numbers in it
     HfConfig config;
     Tensor   t[FIXTURE_TENSORS];
     int      n;
@@ -29,9 +36,15 @@ void        fixture_put(const char *path, const void *bytes, size_t n);
 void        fixture_copy(const char *to_dir, const char *from_dir);
 void        fixture_must(Status s, const Err *err); // fails the test with the text
 
-// 2 layers, width 8, 20 tokens; value i of tensor k depends on seed, k and i.
+// A GPT-2 and a BERT; 2 layers, width 8, 20 tokens. Value i of tensor k depends on seed, k and i.
 void fixture_config(HfConfig *c);
+void fixture_bert(HfConfig *c, const char *architecture);
 void fixture_model(Fixture *f, const HfConfig *c, uint64_t seed);
+void fixture_load(Fixture *f, const char *dir); // a model folder, by its config.json
 void fixture_free(Fixture *f);
 void fixture_zero(Fixture *f);
 bool fixture_equal(const Fixture *a, const Fixture *b);
+const Tensor *fixture_tensor(const Fixture *f, const char *name); // NULL: not there
+// The tensors that the table has for that folder, all of them and no other.
+void fixture_check_golden(const Fixture *f, const char *folder, const GoldenTensor *golden,
+                          size_t n);

@@ -12,34 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct GoldenTensor {
-    const char *folder, *name;
-    int         rank;
-    int64_t     shape[2];
-    double      sum, weighted; // sum x[i], sum x[i] * (1 + i % 7)
-} GoldenTensor;
-
 #include "tests/checkpoints/golden/values.h"
 
 static const char *const folders[] = {"single", "sharded", "bf16", "f16", "untied",
                                       "headed", "bare",    "wrapped", "inner"};
 
-static const Tensor *find(const Fixture *f, const char *name)
-{
-    for (int i = 0; i < f->n; i++)
-        if (strcmp(f->t[i].name, name) == 0) return &f->t[i];
-    return NULL;
-}
-
 static void load_golden(Fixture *f, const char *folder)
 {
-    char     dir[PATH_CAP];
-    HfConfig c;
-    Err      err;
-    fixture_golden(dir, folder);
-    fixture_must(hf_config_read(&c, dir, &err), &err);
-    fixture_model(f, &c, 1);
-    fixture_must(hf_load(dir, &c, f->t, f->n, &err), &err);
+    char dir[PATH_CAP];
+    fixture_load(f, fixture_golden(dir, folder));
 }
 
 static void folders_of_transformers_load_with_their_numbers(void **state)
@@ -47,27 +28,8 @@ static void folders_of_transformers_load_with_their_numbers(void **state)
     (void)state;
     for (size_t k = 0; k < LT_COUNT(folders); k++) {
         Fixture f;
-        int     seen = 0;
         load_golden(&f, folders[k]);
-        for (size_t i = 0; i < LT_COUNT(golden_tensors); i++) {
-            const GoldenTensor *g = &golden_tensors[i];
-            if (strcmp(g->folder, folders[k]) != 0) continue;
-            const Tensor *t = find(&f, g->name);
-            if (!t) fail_msg("%s: no %s", g->folder, g->name);
-            assert_int_equal(t->rank, g->rank);
-            double sum = 0, weighted = 0;
-            for (int d = 0; d < t->rank; d++) assert_int_equal(t->shape[d], g->shape[d]);
-            for (int64_t e = 0; e < tensor_count(t); e++) {
-                const double x = (double)((const float *)t->data)[e];
-                sum += x;
-                weighted += x * (double)(1 + e % 7);
-            }
-            if (fabs(sum - g->sum) > 1e-9 || fabs(weighted - g->weighted) > 1e-9)
-                fail_msg("%s: %s: sums %.17g %.17g, expected %.17g %.17g", g->folder, g->name, sum,
-                         weighted, g->sum, g->weighted);
-            seen++;
-        }
-        assert_int_equal(seen, f.n);
+        fixture_check_golden(&f, folders[k], golden_tensors, LT_COUNT(golden_tensors));
         fixture_free(&f);
     }
 }

@@ -17,20 +17,11 @@ static void set_up(HfConvert *h, const char *dir, const char *golden, const char
     fixture_path(h->to, dir, to);
 }
 
-static void load(Fixture *f, const char *dir)
-{
-    HfConfig c;
-    Err      err;
-    fixture_must(hf_config_read(&c, dir, &err), &err);
-    fixture_model(f, &c, 1);
-    fixture_must(hf_load(dir, &c, f->t, f->n, &err), &err);
-}
-
 static bool same_model(const char *a, const char *b)
 {
     Fixture x, y;
-    load(&x, a);
-    load(&y, b);
+    fixture_load(&x, a);
+    fixture_load(&y, b);
     const bool same = fixture_equal(&x, &y);
     fixture_free(&x);
     fixture_free(&y);
@@ -133,7 +124,7 @@ static void heads_are_written_and_dropped_when_they_may_be(void **state)
     assert_false(out.config.tie_word_embeddings);
     assert_int_equal(out.tensors, 29);
     Fixture f;
-    load(&f, h.to);
+    fixture_load(&f, h.to);
     assert_string_equal(f.t[f.n - 1].name, "head.weight");
     assert_memory_equal(f.t[f.n - 1].data, f.t[0].data, 20 * 8 * sizeof(float));
     fixture_free(&f);
@@ -165,8 +156,8 @@ static void rows_are_padded_with_zeros_and_stripped_again(void **state)
     fixture_must(hf_convert(&h, &out, &err), &err);
     assert_int_equal(out.config.vocab_size, 32);
     Fixture f, plain;
-    load(&f, h.to);
-    load(&plain, h.from);
+    fixture_load(&f, h.to);
+    fixture_load(&plain, h.from);
     for (int k = 0; k < f.n; k += f.n - 1) { // embedding and head
         assert_int_equal(f.t[k].shape[0], 32);
         assert_memory_equal(f.t[k].data, plain.t[k].data, 20 * 8 * sizeof(float));
