@@ -32,11 +32,16 @@ static const Command commands[] = {
      "  lathe data --input=FILE|DIR|- --tokenizer=DIR|FILE --out=DIR [--val_fraction=0.05]\n"},
     {"train", C_TRAIN, false, "train a model, or go on with a run",
      "  lathe train [CONFIG.ini] --data=DIR --run=DIR [--preset=NAME] [--init_from=DIR]\n"
-     "              [--name=value ...]\n"},
+     "              [--name=value ...]\n"
+     "  lathe train --task=classify|tag|qa --init_from=DIR --data.train=FILE --run=DIR\n"
+     "              [--data.val=FILE] [--name=value ...]\n"},
     {"generate", C_GENERATE, true, "continue a text",
      "  lathe generate --model=DIR --prompt=TEXT [--max_new_tokens=N] [--temperature=T]\n"},
     {"eval", C_EVAL, true, "loss, perplexity, bits per byte; multiple choice; last word",
-     "  lathe eval --model=DIR --data=DIR|--text=FILE|--choices=FILE|--lastword=FILE\n"},
+     "  lathe eval --model=DIR --data=DIR|--text=FILE|--choices=FILE|--lastword=FILE\n"
+     "  lathe eval --model=DIR --data.val=FILE\n"},
+    {"predict", C_PREDICT, true, "labels, tags, answers or embeddings of texts",
+     "  lathe predict --model=DIR [--embed=mean|cls] [FILE]\n"},
     {"inspect", C_INSPECT, true, "what is in a checkpoint, shard or tokenizer",
      "  lathe inspect PATH [--verify]\n"},
     {"plan", C_PLAN, true, "parameters, memory and FLOPs of a training, before it is started",
@@ -62,7 +67,7 @@ static Status run_command(OptionCommand bit, Options *o, Err *err)
     case C_CONVERT: return cmd_convert(o, err);
     case C_BENCH: return cmd_bench(o, err);
     case C_OPS: return cmd_ops(o, err);
-    case C_PREDICT: break;
+    case C_PREDICT: return cmd_predict(o, err);
     }
     return err_set(err, ERR_USAGE, "no such command");
 }
@@ -93,7 +98,7 @@ static Status check_stdout(Err *err)
 
 static Status print_usage(Buf *out, Err *err)
 {
-    TRY(buf_puts(out, "lathe: trains GPT models.\n\n", err));
+    TRY(buf_puts(out, "lathe: trains GPT and BERT models.\n\n", err));
     for (size_t i = 0; i < LT_COUNT(commands); i++)
         TRY(buf_printf(out, err, "  lathe %-10s %s\n", commands[i].name, commands[i].about));
     return buf_puts(out,

@@ -16,6 +16,7 @@ LT_MUST_CHECK Status cmd_data(const Options *o, Err *err);
 LT_MUST_CHECK Status cmd_train(Options *o, Err *err);
 LT_MUST_CHECK Status cmd_generate(const Options *o, Err *err);
 LT_MUST_CHECK Status cmd_eval(const Options *o, Err *err);
+LT_MUST_CHECK Status cmd_predict(const Options *o, Err *err);
 LT_MUST_CHECK Status cmd_inspect(const Options *o, Err *err);
 LT_MUST_CHECK Status cmd_plan(const Options *o, Err *err);
 LT_MUST_CHECK Status cmd_convert(const Options *o, Err *err);

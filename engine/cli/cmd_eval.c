@@ -4,6 +4,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/cli/cli.h"
+#include "engine/cli/eval_examples.h"
 #include "engine/cli/model_tokenizer.h"
 #include "engine/base/file.h"
 #include "engine/generate/evaluate.h"
@@ -246,7 +247,7 @@ Status cmd_eval(const Options *o, Err *err)
     Loaded m;
     TRY(backend_of_options(&b, o, err));
     Status st = loaded_open(&m, o->model, o->which, o->precision, &b.device, err);
-    if (st == ERR_NONE) st = run(o, &m, &b, err);
+    if (st == ERR_NONE) st = (o->data_val[0] ? eval_examples : run)(o, &m, &b, err);
     loaded_close(&m);
     backend_close(&b);
     return st;

@@ -28,7 +28,8 @@ const OptionRow option_rows[OPT_COUNT] = {
 };
 
 static const char *const command_names[] = {"train", "plan",    "generate", "eval",  "tokenizer",
-                                            "data",  "inspect", "convert",  "bench", "ops"};
+                                            "data",  "inspect", "convert",  "bench", "ops",
+                                            "predict"};
 
 const char *option_command_name(OptionCommand cmd)
 {

@@ -150,10 +150,31 @@ static Status schedule_rules(Rules *r)
     return ERR_NONE;
 }
 
+// Fine-tuning on labelled examples, and everything else.
+static Status task_rules(Rules *r)
+{
+    static const OptionId of_others[] = {
+        OPT_data,            OPT_data_document_mask, OPT_data_pack, OPT_mask_prob,
+        OPT_max_predictions, OPT_whole_word_mask,    OPT_loss_mask, OPT_mllog,
+        OPT_target_accuracy, OPT_eval_samples};
+    static const OptionId of_examples[] = {OPT_data_train, OPT_data_val};
+    const Options *o = r->o;
+    if (!fine(r, OPT_task)) return ERR_NONE;
+    if (!option_in_words("classify tag qa", o->task)) {
+        for (size_t i = 0; i < LT_COUNT(of_examples); i++)
+            TRY(no_use(r, of_examples[i], "anything but task=classify, tag and qa", ""));
+        return need(r, OPT_data, o->data, "the folder that `lathe data` made");
+    }
+    for (size_t i = 0; i < LT_COUNT(of_others); i++)
+        if (rank_of(r, of_others[i])) TRY(no_use(r, of_others[i], "task=", o->task));
+    TRY(need(r, OPT_init_from, o->init_from, "the BERT to start from"));
+    return need(r, OPT_data_train, o->data_train, "labelled examples, .tsv or .jsonl");
+}
+
 static Status train_rules(Rules *r)
 {
     const Options *o = r->o;
-    TRY(need(r, OPT_data, o->data, "the folder that `lathe data` made"));
+    TRY(task_rules(r));
     TRY(need(r, OPT_run, o->run, "the folder to keep this run in"));
     TRY(schedule_rules(r));
     if (o->keep_every && o->save_interval == 0 && fine(r, OPT_keep_every) &&
@@ -189,19 +210,23 @@ static Status tokenizer_rules(Rules *r)
 
 static Status eval_rules(Rules *r)
 {
-    static const OptionId of_data[] = {OPT_split, OPT_eval_batches, OPT_data_document_mask,
-                                       OPT_loss_mask};
+    static const OptionId of_data[] = {OPT_split,     OPT_eval_batches, OPT_data_document_mask,
+                                       OPT_loss_mask, OPT_data_pack,    OPT_mask_prob,
+                                       OPT_max_predictions, OPT_whole_word_mask};
     const Options *o = r->o;
     TRY(need(r, OPT_model, o->model, "a run folder, step folder or Hugging Face folder"));
-    const char *const on[] = {o->data, o->text, o->choices, o->lastword};
+    const char *const on[] = {o->data, o->data_val, o->text, o->choices, o->lastword};
     int n = 0;
     for (size_t i = 0; i < LT_COUNT(on); i++) n += on[i][0] != 0;
     if (n == 0)
         return problems_add(r->p, r->err, "",
-                            "nothing to evaluate on: give --data, --text, --choices or --lastword");
+                            "nothing to evaluate on: give --data, --data.val, --text, --choices or "
+                            "--lastword");
     if (n > 1)
         return problems_add(r->p, r->err, "",
-                            "give one of --data, --text, --choices and --lastword, not %d", n);
+                            "give one of --data, --data.val, --text, --choices and --lastword, "
+                            "not %d",
+                            n);
     if (o->data[0]) return no_use(r, OPT_tokenizer, "--data, which has token ids", "");
     for (size_t i = 0; i < LT_COUNT(of_data); i++)
         TRY(no_use(r, of_data[i], "anything but --data", ""));

@@ -186,7 +186,7 @@ static Status apply_preset(Parse *p, Err *err)
 
 static int positional_max(OptionCommand cmd)
 {
-    return cmd & (C_TOKENIZER | C_INSPECT | C_BENCH | C_OPS) ? 1000000 : 0;
+    return cmd & (C_TOKENIZER | C_INSPECT | C_BENCH | C_OPS | C_PREDICT) ? 1000000 : 0;
 }
 
 static Status read_word(Parse *p, const char *word, Err *err)
