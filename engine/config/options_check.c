@@ -162,7 +162,8 @@ static Status task_rules(Rules *r)
     if (!fine(r, OPT_task)) return ERR_NONE;
     if (!option_in_words("classify tag qa", o->task)) {
         for (size_t i = 0; i < LT_COUNT(of_examples); i++)
-            TRY(no_use(r, of_examples[i], "anything but task=classify, tag and qa", ""));
+            if (rank_of(r, of_examples[i]))
+                TRY(no_use(r, of_examples[i], "anything but task=classify, tag and qa", ""));
         return need(r, OPT_data, o->data, "the folder that `lathe data` made");
     }
     for (size_t i = 0; i < LT_COUNT(of_others); i++)
