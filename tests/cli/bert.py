@@ -10,8 +10,8 @@ import random
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from lathe_run import (check, evaluations, finish, kill9, losses, main, metrics, ok, run, start, state_sha, wait_for_step,
-                       words_text, write)
+from lathe_run import (check, evaluations, kill9, losses, main, metrics, ok, run, start, state_sha,
+                       wait_for_step, words_text, write)
 
 BERT = dict(architecture="bert", n_layer=2, n_head=2, n_embd=32, block_size=48, batch_size=8, max_steps=12,
             optimizer="adamw", learning_rate=1e-3, activation="gelu_erf", dropout=0.1, eval_interval=0,

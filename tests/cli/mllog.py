@@ -4,11 +4,12 @@
 SPDX-License-Identifier: MIT
 """
 import os
+import random
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from lathe_run import check, main
-from mllog_rules import problems
+from lathe_run import check, main, ok, read, run, words_text, write
+from mllog_rules import parse, problems
 
 
 def line(time_ms, key, value="null", metadata=""):
@@ -130,6 +131,69 @@ def test_wrong_form_is_refused(folder):
         refused(changed("global_batch_size", old, new), "global_batch_size")
 
 
+# A run.
+
+def mostly_one_word(folder):
+    """Pairs in which 85 of 100 words are the same one: an accuracy above the target, and below 1, at once."""
+    rng = random.Random(3)
+    others = sorted(set(words_text(2000).replace(".", "").split()) - {"the"})
+
+    def sentence():
+        return " ".join("the" if rng.random() < 0.85 else rng.choice(others) for _ in range(rng.randint(4, 9)))
+    documents = ["\n".join(sentence() for _ in range(rng.randint(4, 8))) for _ in range(80)]
+    source = write(os.path.join(folder, "text.txt"), "\n\n".join(documents) + "\n")
+    tokenizer, data = os.path.join(folder, "tok"), os.path.join(folder, "data")
+    ok("tokenizer", "train", input=source, type="wordpiece", vocab_size=300, out=tokenizer)
+    ok("data", input=source, tokenizer=tokenizer, out=data, format="bert", sentences="line", max_seq_length=32,
+       val_fraction=0.2)
+    return data
+
+
+RUN = dict(architecture="bert", n_layer=1, n_head=2, n_embd=32, block_size=32, batch_size=8, batch_tokens=16 * 32,
+           optimizer="lamb", schedule="poly", learning_rate=2e-2, dropout=0, max_steps=300, save_interval=0,
+           eval_batches=0, eval_samples=160, target_accuracy=0.72, device="cpu", threads=2, log_interval=0, seed=11)
+
+
+def values(text, key):
+    return [o["value"] for o in parse(text)[0] if o["key"] == key]
+
+
+def test_the_log_of_a_run_is_accepted(folder):
+    log = os.path.join(folder, "result_0.txt")
+    r = ok("train", data=mostly_one_word(folder), run=os.path.join(folder, "run"), mllog=log,
+           mllog__org='an "org"', mllog__platform="two cores", **RUN)
+    text = read(log).decode()
+    check(problems(text) == [], "\n".join(problems(text)) + "\n" + text, r)
+    want = {"seed": 11, "global_batch_size": 16, "gradient_accumulation_steps": 2, "submission_org": 'an "org"',
+            "submission_division": "closed", "opt_base_learning_rate": 0.02, "opt_lamb_epsilon": 1e-8,
+            "opt_lamb_beta_1": 0.9, "opt_lamb_beta_2": 0.95, "opt_lamb_weight_decay_rate": 0.1, "num_warmup_steps": 0,
+            "opt_learning_rate_training_steps": 300, "cache_clear": False, "max_sequence_length": 32}
+    for key, value in want.items():
+        check(values(text, key) == [value], f"{key} is {values(text, key)}, not {value}")
+    lines = parse(text)[0]
+    at = [o["metadata"]["epoch_num"] for o in lines if o["key"] == "eval_accuracy"]
+    check(at == [160 * (i + 1) for i in range(len(at))], f"evaluations at {at} sequences")
+    blocks = [(o["metadata"]["first_epoch_num"], o["metadata"]["epoch_count"]) for o in lines if o["key"] == "block_start"]
+    check(blocks == [(160 * i, 160) for i in range(len(blocks))], f"blocks {blocks}")
+    check([o["metadata"] for o in lines if o["key"] == "run_stop"] == [{"status": "success"}], "no success")
+    r = run("train", data=os.path.join(folder, "data"), run=os.path.join(folder, "again"), mllog=log, **RUN)
+    check(r.code == 2 and "holds the log of a run already" in r.err, "two runs in one log", r)
+
+
+def test_a_run_that_misses_its_target_is_aborted(folder):
+    data, log = mostly_one_word(folder), os.path.join(folder, "log.txt")
+    few = {**RUN, "max_steps": 12, "learning_rate": 1e-9, "save_interval": 12}
+    write(log, line(1, "cache_clear", "true") + "\n")
+    ok("train", data=data, run=os.path.join(folder, "run"), mllog=log, **few)
+    text = read(log).decode()
+    check([p for p in problems(text)] == ["no eval_accuracy from 0.72 on and below 1"], str(problems(text)))
+    check(values(text, "cache_clear") == [True] and '"aborted"' in text, text)
+    r = run("train", data=data, run=os.path.join(folder, "run"), mllog=os.path.join(folder, "more.txt"),
+            **{**few, "max_steps": 14})
+    check(r.code == 2 and "goes on from step 12" in r.err, "the log of half a run", r)
+
+
 if __name__ == "__main__":
-    sys.exit(main([test_a_good_log_is_accepted, test_missing_and_doubled_keys_are_refused,
+    sys.exit(main([test_the_log_of_a_run_is_accepted, test_a_run_that_misses_its_target_is_aborted,
+                   test_a_good_log_is_accepted, test_missing_and_doubled_keys_are_refused,
                    test_wrong_values_are_refused, test_wrong_order_is_refused, test_wrong_form_is_refused]))
