@@ -267,7 +267,7 @@ void examples_put(const Examples *e, int64_t sample, int64_t T, int64_t P, const
 
 static Status view_open(ExampleView *v, const Examples *e, Err *err)
 {
-    *v = (ExampleView){.of = e};
+    *v = (ExampleView){.of = e, .picks = e->most_picks};
     v->sample = mem_alloc((size_t)e->samples * sizeof *v->sample);
     return v->sample ? ERR_NONE
                      : mem_err(err, (size_t)e->samples * sizeof *v->sample, "a list of examples");

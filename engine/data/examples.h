@@ -96,6 +96,7 @@ typedef struct ExampleView { // some of the examples, in an order
     const Examples *of;      // borrowed
     int64_t *sample;         // numbers of their samples; those of one example stand together
     int64_t samples, examples, tokens;
+    int64_t picks; // of a row: of->most_picks, or what the caller raises it to
 } ExampleView;
 
 LT_C_BEGIN

@@ -16,10 +16,10 @@ static Status open_examples(SampleSource *s, Err *err)
            (long long)v->samples, (long long)e->longest);
     s->shape = (SampleShape){.segments = true,
                              .bert = true,
-                             .picks = e->o.task == EXAMPLE_TAG ? e->most_picks : 0,
+                             .picks = e->o.task == EXAMPLE_TAG ? v->picks : 0,
                              .seqs = e->o.task == EXAMPLE_CLASSIFY ? 1 : 0,
                              .spans = e->o.task == EXAMPLE_QA};
-    s->samples = s->sequences = v->samples;
+    s->samples = v->samples;
     return ERR_NONE;
 }
 

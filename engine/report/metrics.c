@@ -211,6 +211,7 @@ void metrics_eval(Metrics *m, const MetricsEval *row)
     if (row->best) put(&l, ",\"best\":true");
     if (row->sequences > 0) put_int(&l, "sequences", row->sequences);
     put_parts(&l, row->part, true);
+    if (row->fields) put(&l, ",%s", row->fields);
     end(m, &l);
 }
 

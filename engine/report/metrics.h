@@ -69,6 +69,7 @@ typedef struct MetricsEval {
     bool best;         // the lowest validation loss so far
     int64_t sequences; // seen in training so far; 0: not counted, left out
     MetricsPart part[2];
+    const char *fields; // more of them as JSON text, "\"f1\":0.9"; NULL: none
 } MetricsEval;
 
 LT_C_BEGIN

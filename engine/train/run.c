@@ -56,23 +56,37 @@ static bool eval_due(const Run *r, int64_t step, int64_t sequences)
     return step > 0 && (more || step == o->max_steps);
 }
 
+// A fine-tuning is judged by its score, by the loss where scores are equal.
+static bool is_best(const RunState *st, double loss, double score)
+{
+    if (isfinite(score) && score != st->best_score)
+        return !isfinite(st->best_score) || score > st->best_score;
+    return loss < st->best_loss;
+}
+
 static Status evaluate(Run *r, bool *best, Err *err)
 {
     const double start = clock_seconds();
+    const bool fine = r->finetune.on;
+    const int64_t most = r->o->eval_batches;
     TrainEval e;
+    Score score;
     run_mllog_eval_start(r);
-    TRY_CTX(trainer_eval(&r->trainer, r->val, r->o->eval_batches, &e, err), err,
-            "evaluating at step %" PRId64, r->state.step);
+    const Status st = fine ? finetune_eval(&r->finetune, &r->trainer, r->val, most, &e, &score, err)
+                           : trainer_eval(&r->trainer, r->val, most, &e, err);
+    TRY_CTX(st, err, "evaluating at step %" PRId64, r->state.step);
     run_mllog_eval_stop(r, e.accuracy_rows);
     r->state.last_eval = r->state.step;
     r->state.eval_sequences = r->state.sequences;
     r->state.accuracy = e.accuracy_rows;
-    *best = e.loss < r->state.best_loss;
+    const double judged = fine ? score_main(&score) : (double)NAN;
+    *best = is_best(&r->state, e.loss, judged);
     if (*best) {
         r->state.best_loss = e.loss;
+        r->state.best_score = judged;
         r->state.best_step = r->state.step;
     }
-    run_report_eval(r, &e, clock_seconds() - start, *best);
+    run_report_eval(r, &e, fine ? &score : NULL, clock_seconds() - start, *best);
     return ERR_NONE;
 }
 
@@ -97,6 +111,7 @@ static void settled(Run *r, Status outcome)
         r->lost = p;
         r->state.best_step = r->kept.step;
         r->state.best_loss = r->kept.loss;
+        r->state.best_score = r->kept.score;
     }
 }
 
@@ -110,7 +125,10 @@ static Status settle(Run *r, Err *problem)
 static Status start_save(Run *r, bool best, Err *problem)
 {
     bool again;
-    r->pending = (RunSave){.step = r->state.step, .best = best, .loss = r->state.best_loss};
+    r->pending = (RunSave){.step = r->state.step,
+                           .best = best,
+                           .loss = r->state.best_loss,
+                           .score = r->state.best_score};
     Status st = run_folder_hold(&r->folder, r->o, &again, problem);
     r->metrics_stale |= st == ERR_NONE && again;
     if (st == ERR_NONE && r->metrics_stale) st = run_open_metrics(r, problem);
@@ -146,6 +164,7 @@ static Status save_last(Run *r, Err *err)
     if (r->lost.step == step) { // it was the best, and is again once it is saved
         r->state.best_step = step;
         r->state.best_loss = r->lost.loss;
+        r->state.best_score = r->lost.score;
     }
     Status st = start_save(r, r->state.best_step == step, err);
     if (st == ERR_NONE) st = settle(r, err);
@@ -310,7 +329,10 @@ static Status loop(Run *r, Err *err)
     else if (o->target_accuracy > 0)
         log_warn("target_accuracy = %.4f was not reached", o->target_accuracy);
     const char *s = r->state.step == 1 ? "" : "s";
-    if (isfinite(r->state.best_loss))
+    if (isfinite(r->state.best_score))
+        log_note("done: %" PRId64 " step%s in %s, best %s %.4f at step %" PRId64, r->state.step, s,
+                 took, score_name(r->finetune.task), r->state.best_score, r->state.best_step);
+    else if (isfinite(r->state.best_loss))
         log_note("done: %" PRId64 " step%s in %s, best validation loss %.4f at step %" PRId64,
                  r->state.step, s, took, r->state.best_loss, r->state.best_step);
     else

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: MIT
 #include "engine/train/run_open.h"
 #include "checkpoints/steps.h"
+#include "checkpoints/tokenizer_files.h"
 #include "engine/base/assert.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
@@ -73,7 +74,11 @@ static StreamOptions stream_options(const Run *r, StreamSplit split, int64_t voc
 {
     const Options *o = r->o;
     return (StreamOptions){.data = o->data,
-                           .content = pretrains(&r->setup.model) ? STREAM_PAIRS : STREAM_TOKENS,
+                           .content = r->finetune.on                 ? STREAM_EXAMPLES
+                                      : pretrains(&r->setup.model) ? STREAM_PAIRS
+                                                                   : STREAM_TOKENS,
+                           .examples = split == STREAM_TRAIN ? &r->finetune.train_view
+                                                             : &r->finetune.val_view,
                            .pack = o->data_pack,
                            .mask_prob = o->mask_prob,
                            .max_predictions = o->max_predictions,
@@ -108,6 +113,11 @@ static Status choose_model(Run *r, ModelConfig *c, Err *err)
     HfConfig hf;
     TRY(hf_config_read(&hf, dir, err));
     TRY_CTX(model_from_hf(c, &hf, err), err, "reading the model in %s", dir);
+    if (finetune_asked(o)) {
+        TRY(finetune_open(&r->finetune, r->o, &hf, dir, r->resumed_from[0] != 0, err));
+        finetune_model(&r->finetune, c);
+        finetune_facts(&r->finetune, &r->info);
+    }
     if (r->resumed_from[0]) return ERR_NONE;
     if (options_given(o, OPT_dropout))
         c->dropout_embed = c->dropout_attention = c->dropout_residual = o->dropout;
@@ -150,6 +160,8 @@ static Status open_streams(Run *r, Err *err)
     stream_info(r->train, &r->info);
     r->setup.picks = r->info.picks;
     r->setup.seqs = r->info.seqs;
+    if (r->finetune.on)
+        snprintf(r->info.tokenizer_dir, sizeof r->info.tokenizer_dir, "%s", r->finetune.dir);
     if (r->o->eval_interval == 0 && r->o->eval_samples == 0) return ERR_NONE;
     so = stream_options(r, STREAM_VAL, V, r->setup.batch_size);
     Err no;
@@ -229,6 +241,15 @@ static const char *measure_peak(Run *r)
     return isa;
 }
 
+static void announce_examples(const Finetune *f)
+{
+    char labels[256];
+    log_note("               %" PRId64 " examples to learn from, %" PRId64 " to evaluate on",
+             f->train_view.examples, f->val_view.examples);
+    if (f->train.labels.n)
+        log_note("  labels       %d: %s", f->train.labels.n, labels_show(&f->train.labels, labels));
+}
+
 static void announce_data(const Run *r)
 {
     char tokens[32];
@@ -245,6 +266,7 @@ static void announce_data(const Run *r)
                  r->step_sequences);
     if (r->eval_sequences && r->val)
         log_note("  evaluation   each %" PRId64 " sequences", r->eval_sequences);
+    if (r->finetune.on) announce_examples(&r->finetune);
 }
 
 // Of a model that knows nothing; NaN where that is not a number of the vocabulary.
@@ -297,7 +319,8 @@ static Status announce(Run *r, Err *err)
         log_note("  resumed      from %s, step %" PRId64, path_base(r->resumed_from),
                  r->state.step);
     else if (r->init_dir[0])
-        log_note("  weights      from %s", r->init_dir);
+        log_note("  weights      from %s%s%s", r->init_dir,
+                 r->finetune.heads.lacking[0] ? "; new: " : "", r->finetune.heads.lacking);
     else if (isfinite(first_loss(&r->setup.model)))
         log_note("  expected     first loss about ln V%s = %.4f",
                  r->setup.model.head == HEAD_PRETRAIN ? " + ln 2" : "",
@@ -332,9 +355,17 @@ static Status check_same_data(Run *r, Err *err)
     const Status st =
         err_set(err, ERR_USAGE,
                 "%s has %" PRId64 " training tokens, but %" PRId64 " when the run %s was saved",
-                r->o->data, r->info.tokens, was, r->o->run);
+                r->finetune.on ? r->o->data_train : r->o->data, r->info.tokens, was, r->o->run);
     err_hint(err, "--init_from=%s starts a new run on other data", r->resumed_from);
     return st;
+}
+
+static Status load_trunk(Run *r, Err *err)
+{
+    HfConfig model;
+    model_to_hf(&model, &r->setup.model, -1, r->setup.prec.param);
+    finetune_config(&r->finetune, &model);
+    return trainer_load_trunk(&r->trainer, r->init_dir, &model, &r->finetune.heads, err);
 }
 
 static Status load_or_init(Run *r, Err *err)
@@ -343,6 +374,8 @@ static Status load_or_init(Run *r, Err *err)
     if (r->resumed_from[0])
         TRY_CTX(run_state_load(&r->state, &r->trainer, r->resumed_from, err), err, "resuming %s",
                 r->o->run);
+    else if (r->finetune.on)
+        TRY_CTX(load_trunk(r, err), err, "loading %s", r->init_dir);
     else if (r->init_dir[0])
         TRY_CTX(trainer_load_model(&r->trainer, r->init_dir, err), err, "loading %s", r->init_dir);
     else
@@ -432,6 +465,15 @@ static Status open_mllog(Run *r, Err *err)
     return st;
 }
 
+// The folder that the tokenizer came from may go, if only because it is an old step of this run.
+static Status keep_tokenizer(Run *r, Err *err)
+{
+    char *to = r->saver.job.tokenizer_dir;
+    TRY(path_join(to, r->o->run, "tokenizer", err));
+    TRY(file_mkdirs(to, err));
+    return tokenizer_files_copy(to, r->finetune.dir, false, NULL, err);
+}
+
 // From here on it is a run, whatever happens.
 static Status make_run(Run *r, Err *err)
 {
@@ -441,7 +483,10 @@ static Status make_run(Run *r, Err *err)
         TRY_CTX(ckpt_prepare(r->o->run, err), err, "making room for checkpoints");
     r->pending.step = r->lost.step = -1;
     r->saved_step = r->resumed_from[0] ? r->state.step : -1;
-    r->kept = (RunSave){.step = r->state.best_step, .loss = r->state.best_loss};
+    r->kept = (RunSave){.step = r->state.best_step,
+                        .loss = r->state.best_loss,
+                        .score = r->state.best_score};
+    if (r->finetune.on) TRY(keep_tokenizer(r, err));
     TRY(run_open_metrics(r, err));
     return open_mllog(r, err);
 }
@@ -453,10 +498,11 @@ static Status open_all(Run *r, Err *err)
     bool exists;
     TRY(path_join(config_path, o->run, "config.ini", err));
     TRY(find_run(r, config_path, &exists, err));
-    if (!o->data[0]) return err_set(err, ERR_USAGE, "train needs --data=DIR");
+    const bool examples = finetune_asked(o);
+    if (!examples && !o->data[0]) return err_set(err, ERR_USAGE, "train needs --data=DIR");
     TRY(open_kernels(r, err));
     r->start_ms = mllog_now();
-    TRY(open_data(r, err));
+    if (!examples) TRY(open_data(r, err));
     TRY(take_folder(r, config_path, exists, err));
     TRY(find_start(r, exists, err));
     TRY(find_init(r, err));
@@ -476,6 +522,7 @@ static Status open_all(Run *r, Err *err)
     TRY(set_newer_steps_aside(r, err));
     TRY(run_saver_open(&r->saver, &r->trainer, o->run, r->info.tokenizer_dir, end_token_of(r),
                        o->keep, o->keep_every, err));
+    if (examples) finetune_config(&r->finetune, &r->saver.job.config);
     r->saver.job.lock = &r->folder.lock;
     if (r->resumed_from[0]) r->saver.last_step = r->state.step;
     TRY(make_run(r, err));
@@ -522,5 +569,6 @@ void run_close(Run *r)
     metrics_close(&r->metrics);
     mllog_close(&r->mllog);
     run_folder_close(&r->folder);
+    finetune_close(&r->finetune);
     r->train = r->val = NULL;
 }

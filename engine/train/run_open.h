@@ -5,6 +5,7 @@
 #include "engine/model/backend.h"
 #include "engine/report/metrics.h"
 #include "engine/report/mllog.h"
+#include "engine/train/finetune.h"
 #include "engine/train/run_folder.h"
 #include "engine/train/run_state.h"
 #include "engine/train/train_setup.h"
@@ -12,7 +13,7 @@
 typedef struct RunSave { // a save that was started
     int64_t step;        // -1: none
     bool best;
-    double loss; // of that best
+    double loss, score; // of that best
 } RunSave;
 
 typedef struct Run {
@@ -21,6 +22,7 @@ typedef struct Run {
     Backend backend;
     Stream *train, *val; // val NULL: no evaluation
     StreamInfo info;     // of the training split
+    Finetune finetune;   // zeroed: the run is none
     TrainSetup setup;
     Trainer trainer;
     RunState state;

@@ -11,8 +11,19 @@
 #include <stdio.h>
 #include <string.h>
 
-void run_report_eval(Run *r, const TrainEval *e, double took, bool best)
+// " | accuracy 0.9312 f1 0.9280", and the same for metrics.jsonl. What there is no memory for is
+// left out.
+static void put_score(const Score *s, Buf *json, char *parts, size_t cap)
 {
+    Buf text = {0};
+    if (score_text(s, &text, NULL) == ERR_NONE) snprintf(parts, cap, " | %s", text.data);
+    if (score_json(s, json, NULL) != ERR_NONE) buf_clear(json);
+    buf_free(&text);
+}
+
+void run_report_eval(Run *r, const TrainEval *e, const Score *score, double took, bool best)
+{
+    Buf json = {0};
     char parts[160] = "";
     const double loss[2] = {e->loss_rows, e->loss_seqs};
     const double accuracy[2] = {e->accuracy_rows, e->accuracy_seqs};
@@ -30,11 +41,14 @@ void run_report_eval(Run *r, const TrainEval *e, double took, bool best)
         snprintf(parts + used, sizeof parts - used, " | %s loss %.4f accuracy %.4f", r->part[i],
                  loss[i], accuracy[i]);
     }
+    if (score) put_score(score, &json, parts, sizeof parts);
+    if (json.len) row.fields = json.data;
     if (!parts[0]) snprintf(parts, sizeof parts, " | ppl %.2f", exp(e->loss));
     progress_break();
     log_note("eval %" PRId64 " | loss %.4f%s%s", r->state.step, e->loss, parts,
              best ? " | best so far" : "");
     metrics_eval(&r->metrics, &row);
+    buf_free(&json);
 }
 
 static void warn_skipped(const Run *r, const TrainStep *s, int64_t step)

@@ -22,6 +22,7 @@ RunState run_state_new(void)
     return (RunState){.last_eval = -1,
                       .best_step = -1,
                       .best_loss = INFINITY,
+                      .best_score = NAN,
                       .accuracy = NAN,
                       .scale = {.scale = 1}};
 }
@@ -97,6 +98,8 @@ Status run_state_text(const RunState *st, uint64_t seed, const char *precision, 
                    st->best_step, st->data_tokens));
     if (isfinite(st->best_loss))
         TRY(buf_printf(out, err, "  \"best_loss\": %.17g,\n", st->best_loss));
+    if (isfinite(st->best_score))
+        TRY(buf_printf(out, err, "  \"best_score\": %.17g,\n", st->best_score));
     if (st->sequences)
         TRY(buf_printf(out, err,
                        "  \"sequences\": %" PRId64 ",\n  \"eval_sequences\": %" PRId64 ",\n",
@@ -233,6 +236,8 @@ static Status parse_state(RunState *st, const json_t *o, const char *precision, 
         TRY(need_int(o, rows[i].key, rows[i].min, path, rows[i].to, err));
     const json_t *best = json_object_get(o, "best_loss");
     if (json_is_number(best)) st->best_loss = json_number_value(best);
+    const json_t *score = json_object_get(o, "best_score");
+    if (json_is_number(score)) st->best_score = json_number_value(score);
     st->seconds = json_number_value(json_object_get(o, "seconds"));
     if (json_object_get(o, "sequences")) { // BERT
         TRY(need_int(o, "sequences", 0, path, &st->sequences, err));

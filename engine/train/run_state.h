@@ -26,6 +26,7 @@ typedef struct RunState {
     int64_t last_eval;      // step of the newest evaluation, -1: none
     int64_t best_step;      // -1: none
     double best_loss;       // infinity: none
+    double best_score;      // of a fine-tuning: what the best is chosen by; NaN: none
     double seconds;         // spent training
     int64_t data_tokens;    // of the training split; samples counts in data of this length
     LossScale scale;        // of fp16; else scale 1, and it is not saved

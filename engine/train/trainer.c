@@ -169,6 +169,10 @@ static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
     TRY(micro_step(t, &b, one, true, err));
     const OpPlan gradients = micro;
     TRY(micro_eval(t, &b, true, err)); // scratch only
+    if (trainer_scores_each(t)) {
+        const void *rows, *seqs;
+        TRY(model_scores(&t->model, &t->cx, &b, &rows, &seqs, err)); // scratch only
+    }
     t->cx.plan = &update;
     TRY(optimizer_step(&t->opt, &t->cx, t->grads, err));
     TRY(optimizer_refresh(&t->opt, &t->cx, err));
@@ -340,17 +344,29 @@ Status trainer_init_weights(Trainer *t, Err *err)
     return set_start(t, err);
 }
 
-Status trainer_load_model(Trainer *t, const char *dir, Err *err)
+// model NULL: all of the folder's tensors, no others. Else see hf_load_trunk.
+static Status load_tensors(const Trainer *t, const char *dir, const HfConfig *model, HfHeads *heads,
+                           float *flat, Tensor *tensors, Err *err)
+{
+    HfConfig hf;
+    params_tensors(&t->params, flat, DTYPE_F32, "", tensors);
+    if (model) {
+        params_init(&t->params, flat, t->setup.seed);
+        return hf_load_trunk(dir, model, tensors, t->params.n, heads, err);
+    }
+    TRY(hf_config_read(&hf, dir, err));
+    return hf_load(dir, &hf, tensors, t->params.n, err);
+}
+
+static Status load_weights(Trainer *t, const char *dir, const HfConfig *model, HfHeads *heads,
+                           Err *err)
 {
     Tensor *tensors = mem_calloc((size_t)t->params.n, sizeof *tensors);
     if (!tensors) return mem_err(err, (size_t)t->params.n * sizeof *tensors, "the tensor table");
     float *flat;
     Status st = host_weights(t, &flat, err);
     if (st == ERR_NONE) {
-        HfConfig hf;
-        params_tensors(&t->params, flat, DTYPE_F32, "", tensors);
-        st = hf_config_read(&hf, dir, err);
-        if (st == ERR_NONE) st = hf_load(dir, &hf, tensors, t->params.n, err);
+        st = load_tensors(t, dir, model, heads, flat, tensors, err);
         const Status put = put_weights(t, flat, st == ERR_NONE ? err : NULL);
         if (st == ERR_NONE) st = put;
         if (st == ERR_NONE) st = set_start(t, err);
@@ -359,9 +375,20 @@ Status trainer_load_model(Trainer *t, const char *dir, Err *err)
     return st;
 }
 
+Status trainer_load_model(Trainer *t, const char *dir, Err *err)
+{
+    return load_weights(t, dir, NULL, NULL, err);
+}
+
+Status trainer_load_trunk(Trainer *t, const char *dir, const HfConfig *model, HfHeads *heads,
+                          Err *err)
+{
+    return load_weights(t, dir, model, heads, err);
+}
+
 // ---- the step ---------------------------------------------------------------------------------
 
-static Status put_batch(Trainer *t, const StreamBatch *b, Err *err)
+Status trainer_put(Trainer *t, const StreamBatch *b, Err *err)
 {
     const TrainSetup *s = &t->setup;
     const ModelBatch host = {.B = b->samples,
@@ -471,7 +498,7 @@ Status trainer_begin(Trainer *t, const StreamBatch *b, Err *err)
     const double lr[2] = {schedule_at(&s->schedule, t->step),
                           schedule_at(&s->schedule, t->step + 1)};
     TRY(optimizer_rates(&t->opt, t->device, t->step, lr, err));
-    TRY(put_batch(t, b, err));
+    TRY(trainer_put(t, b, err));
     TRY(run_step(t, (ModelLossScale){.row = one_of(n->rows), .seq = one_of(n->seqs)}, err));
     TRY(device_download_later(t->device, &t->gate_host[slot], t->opt.gate, sizeof *t->gate_host,
                               err));
@@ -551,7 +578,7 @@ Status trainer_eval(Trainer *t, Stream *val, int64_t batches, TrainEval *out, Er
         if (stop_requested()) return err_set(err, ERR_STOPPED, "told to stop");
         TRY(stream_next(val, &b, err));
         if (b.samples == 0) break;
-        TRY(put_batch(t, &b, err));
+        TRY(trainer_put(t, &b, err));
         for (int64_t k = 0; k < b.samples; k += t->setup.batch_size) {
             const int64_t B = LT_MIN(t->setup.batch_size, b.samples - k);
             const ModelBatch m = batch_part(&t->batch, k, B);

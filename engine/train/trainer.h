@@ -28,6 +28,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include "checkpoints/hf.h"
 #include "engine/base/arena.h"
 #include "engine/config/options.h"
 #include "engine/data/stream.h"
@@ -138,6 +139,10 @@ void trainer_close(Trainer *t); // also of a zeroed one
 LT_MUST_CHECK Status trainer_init_weights(Trainer *t, Err *err);
 // Weights from a model folder (fine-tuning), step 0.
 LT_MUST_CHECK Status trainer_load_model(Trainer *t, const char *dir, Err *err);
+// The same of a BERT's folder with other heads than `model`'s, the trainer's: what the folder lacks
+// is initialised.
+LT_MUST_CHECK Status trainer_load_trunk(Trainer *t, const char *dir, const HfConfig *model,
+                                        HfHeads *heads, Err *err);
 
 // See above; at most two steps are in flight.
 LT_MUST_CHECK Status trainer_begin(Trainer *t, const StreamBatch *b, Err *err);
@@ -154,6 +159,13 @@ LT_MUST_CHECK Status trainer_set_state(Trainer *t, int64_t step, int64_t skipped
 // ERR_STOPPED.
 LT_MUST_CHECK Status trainer_eval(Trainer *t, Stream *val, int64_t batches, TrainEval *out,
                                   Err *err);
+// BERT, fine-tuning (trainer_scores.c): logits of a batch's samples as f32, in host memory:
+// [samples,labels], [samples,picks,labels] of tags, [samples,T,2] of the ends of answers.
+LT_MUST_CHECK Status trainer_scores(Trainer *t, const StreamBatch *b, float *logits, Err *err);
+// How many these are of one sample; 0: the model has no such head.
+int64_t trainer_scores_each(const Trainer *t);
+// A batch to the device; for trainer_scores.
+LT_MUST_CHECK Status trainer_put(Trainer *t, const StreamBatch *b, Err *err);
 // Rate of the matrix kernels, FLOP/s, from a few products of the model's own size (takes ~50 ms).
 LT_MUST_CHECK Status trainer_probe(Trainer *t, double *flops_a_second, Err *err);
 LT_C_END
