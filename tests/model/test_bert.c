@@ -218,6 +218,255 @@ static void gradients_equal_hugging_faces(void **state)
     }
 }
 
+// ---- what must make no difference -------------------------------------------------------------
+
+static size_t grads_bytes(const BertRun *r)
+{
+    return (size_t)r->params.total * sizeof(float);
+}
+
+static void recomputing_changes_no_bit(void **state)
+{
+    const Golden *g = *state;
+    static const char *const precision[] = {"fp32", "bf16", "fp16"};
+    for (size_t p = 0; p < LT_COUNT(precision); p++) {
+        BertRun a, b;
+        BertSetup how = {
+            .head = HEAD_PRETRAIN, .isa = "auto", .precision = precision[p], .dropout = 0.1};
+        bert_open(&a, g, &how);
+        how.recompute = true;
+        bert_open(&b, g, &how);
+        assert_true(b.step_bytes < a.step_bytes);
+        bert_batch(&batch, g, HEAD_PRETRAIN, LAYOUT_PADDED);
+        assert_true(bert_gradients_of(&a, &batch, 1) == bert_gradients_of(&b, &batch, 1));
+        assert_memory_equal(a.grads, b.grads, grads_bytes(&a));
+        bert_close(&a);
+        bert_close(&b);
+    }
+}
+
+static void same_bits_for_any_number_of_threads(void **state)
+{
+    const Golden *g = *state;
+    const char *isa[9];
+    const int n = all_isas(isa);
+    for (int i = 0; i < n && !getenv("LATHE_GOLDEN_BERT"); i++) {
+        BertRun a, b;
+        const BertSetup how = {
+            .head = HEAD_PRETRAIN, .isa = isa[i], .precision = "bf16", .dropout = 0.1};
+        bert_open(&a, g, &how);
+        bert_open(&b, g, &how);
+        b.device.threads = 1;
+        bert_batch(&batch, g, HEAD_PRETRAIN, LAYOUT_PACKED);
+        assert_true(bert_gradients_of(&a, &batch, 1) == bert_gradients_of(&b, &batch, 1));
+        assert_memory_equal(a.grads, b.grads, grads_bytes(&a));
+        bert_close(&a);
+        bert_close(&b);
+    }
+}
+
+// |a - b| / |b| over parameter p of two flat buffers.
+static double difference(const float *a, const float *b, const Param *p)
+{
+    double diff2 = 0, ref2 = 0;
+    for (int64_t i = p->offset; i < p->offset + p->count; i++) {
+        const double d = (double)a[i] - (double)b[i];
+        diff2 += d * d;
+        ref2 += (double)b[i] * (double)b[i];
+    }
+    return sqrt(diff2 / fmax(ref2, 1e-12));
+}
+
+// The bias of keys has no gradient, and what cancels in QA neither.
+static bool is_rounding(const Golden *g, ModelHead head, const Param *p)
+{
+    return strstr(p->name, "attn.qkv.bias") || is_cancelled(g, head, p);
+}
+
+// Dropout is a function of sample and place in it, the heads' too.
+static void micro_batches_change_rounding_only(void **state)
+{
+    const Golden *g = *state;
+    for (size_t h = 0; h < LT_COUNT(heads); h++) {
+        if (!golden_has(g, heads[h])) continue;
+        BertRun a, b;
+        const BertSetup how = {
+            .head = heads[h], .isa = "auto", .precision = "fp32", .dropout = 0.2};
+        bert_open(&a, g, &how);
+        bert_open(&b, g, &how);
+        bert_batch(&batch, g, heads[h], LAYOUT_PADDED);
+        const double whole = bert_gradients_of(&a, &batch, 1);
+        const double parts = bert_gradients_of(&b, &batch, 2);
+        if (!(fabs(whole - parts) < 1e-5)) fail_msg("%s", head_name(heads[h]));
+        for (int i = 0; i < a.params.n; i++) {
+            const Param *p = &a.params.param[i];
+            const double d = difference(a.grads, b.grads, p);
+            if (!is_rounding(g, heads[h], p) && !(d < 1e-5))
+                fail_msg("%s: %s differs by %.3g", head_name(heads[h]), p->name, d);
+        }
+        bert_close(&a);
+        bert_close(&b);
+    }
+}
+
+// ---- what no golden value shows ---------------------------------------------------------------
+
+// With dropout, the loss must change along each block's gradient as that gradient says.
+static void gradients_are_slopes_with_dropout(void **state)
+{
+    const Golden *g = *state;
+    for (size_t h = 0; h < LT_COUNT(heads) && !getenv("LATHE_GOLDEN_BERT"); h++) {
+        BertRun r;
+        bert_open(
+            &r, g,
+            &(BertSetup){.head = heads[h], .isa = "auto", .precision = "fp32", .dropout = 0.3});
+        bert_batch(&batch, g, heads[h], LAYOUT_PADDED);
+        (void)bert_gradients_of(&r, &batch, 1);
+        float *const grad = malloc(grads_bytes(&r)), *const was = malloc(grads_bytes(&r));
+        if (!grad || !was) fail_msg("no memory");
+        memcpy(grad, r.grads, grads_bytes(&r));
+        memcpy(was, r.w, grads_bytes(&r));
+        for (int k = 0; k < r.params.n_block; k++) {
+            const ParamBlock *b = &r.params.block[k];
+            double norm2 = 0, loss[2];
+            for (int64_t i = b->offset; i < b->offset + b->count; i++)
+                norm2 += (double)grad[i] * (double)grad[i];
+            const double step = 2e-3 / sqrt(norm2);
+            for (int side = 0; side < 2; side++) {
+                memcpy(r.w, was, grads_bytes(&r));
+                for (int64_t i = b->offset; i < b->offset + b->count; i++)
+                    r.w[i] += (float)(side ? step : -step) * grad[i];
+                bert_cast(&r);
+                loss[side] = bert_gradients_of(&r, &batch, 1);
+            }
+            const double slope = (loss[1] - loss[0]) / (2 * step) / norm2;
+            if (!(fabs(slope - 1) < 1e-2))
+                fail_msg("%s block %d: slope %.5f of 1", head_name(heads[h]), k, slope);
+        }
+        free(grad);
+        free(was);
+        bert_close(&r);
+    }
+}
+
+static int best_of(const SafeEntry *e, int64_t row, int64_t n)
+{
+    int best = 0;
+    for (int v = 1; v < n; v++)
+        if (golden_float(e, row * n + v) > golden_float(e, row * n + best)) best = v;
+    return best;
+}
+
+static void hits_are_targets_that_are_the_first_choice(void **state)
+{
+    const Golden *g = *state;
+    Err err;
+    BertRun r;
+    const ModelHead head = HEAD_PRETRAIN;
+    const SafeEntry *rows = golden_entry(g, head, "logits.rows");
+    const SafeEntry *seqs = golden_entry(g, head, "logits.seqs");
+    bert_open(&r, g,
+              &(BertSetup){.head = head, .isa = "auto", .precision = "fp32", .head_rows = 9});
+    bert_batch(&batch, g, head, LAYOUT_PACKED);
+    for (int s = 0; s < BERT_SEQS; s++) // every other target is a hit
+        for (int64_t t = 0; t < g->length[s]; t++) {
+            const int at = batch.pick_of[batch.first[s] + t];
+            if (at >= 0 && t % 2) batch.pick_target[at] = best_of(rows, s * g->T + t, g->V);
+        }
+    must(model_loss(&r.m, &r.cx, &batch.b, &err), &err);
+    int64_t hits = 0, misses = 0;
+    for (int s = 0; s < BERT_SEQS; s++) {
+        for (int64_t t = 0; t < g->length[s]; t++) {
+            const int at = batch.pick_of[batch.first[s] + t];
+            if (at < 0) continue;
+            const bool hit = best_of(rows, s * g->T + t, g->V) == batch.pick_target[at];
+            assert_true(r.m.hit[at] == (hit ? 1.0f : 0.0f));
+            hits += hit;
+            misses += !hit;
+        }
+        const int64_t at = batch.seq[s];
+        assert_true(r.m.hit_seq[at] == (batch.seq_target[at] == best_of(seqs, s, 2) ? 1.0f : 0.0f));
+    }
+    assert_true(hits > 2 && misses > 2);
+    for (int64_t i = 0; i < batch.b.picks; i++)
+        if (batch.pick_row[i] < 0) assert_true(r.m.hit[i] == 0 && r.m.loss[i] == 0);
+    bert_close(&r);
+}
+
+// All gradients are assigned, zeros where nothing is learned.
+static void a_batch_that_teaches_nothing_has_no_gradient(void **state)
+{
+    const Golden *g = *state;
+    for (size_t h = 0; h < LT_COUNT(heads) - 1; h++) { // not QA
+        if (!golden_has(g, heads[h])) continue;
+        for (int no_rows = 0; no_rows < 2; no_rows++) {
+            BertRun r;
+            bert_open(&r, g, &(BertSetup){.head = heads[h], .isa = "auto", .precision = "fp32"});
+            bert_batch(&batch, g, heads[h], LAYOUT_PADDED);
+            for (int i = 0; i < BERT_ROWS; i++) {
+                batch.pick_row[i] = -1;
+                batch.pick_target[i] = TOKEN_IGNORE;
+            }
+            for (int i = 0; i < 2 * BERT_SEQS; i++) batch.seq_target[i] = TOKEN_IGNORE;
+            batch.counted = batch.counted_seqs = 0;
+            if (no_rows) batch.b.picks = batch.b.seqs = 0;
+            (void)bert_gradients_of(&r, &batch, 1);
+            for (int64_t i = 0; i < r.params.total; i++) assert_true(r.grads[i] == 0);
+            bert_close(&r);
+        }
+    }
+}
+
+static const Param *param(const BertRun *r, const char *name)
+{
+    for (int i = 0; i < r->params.n; i++)
+        if (strcmp(r->params.param[i].name, name) == 0) return &r->params.param[i];
+    fail_msg("no parameter %s", name);
+    return NULL;
+}
+
+static void an_output_matrix_of_its_own_takes_its_part_of_the_gradient(void **state)
+{
+    const Golden *g = *state;
+    BertRun a, b;
+    BertSetup how = {.head = HEAD_PRETRAIN, .isa = "auto", .precision = "fp32"};
+    bert_open(&a, g, &how);
+    how.untied = true;
+    bert_open(&b, g, &how);
+    bert_batch(&batch, g, HEAD_PRETRAIN, LAYOUT_PADDED);
+    assert_true(bert_gradients_of(&a, &batch, 1) == bert_gradients_of(&b, &batch, 1));
+    const float *tied = a.grads + param(&a, "embed.token.weight")->offset;
+    const float *own = b.grads + param(&b, "head.weight")->offset;
+    const float *tokens = b.grads + param(&b, "embed.token.weight")->offset;
+    for (int64_t i = 0; i < g->V * g->C; i++)
+        assert_true(fabsf(own[i] + tokens[i] - tied[i]) < 1e-5f);
+    bert_close(&a);
+    bert_close(&b);
+}
+
+static void parameters_are_as_many_as_berts(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t L, H, C;
+        ModelHead head;
+        int64_t want;
+    } of[] = {{12, 12, 768, HEAD_PRETRAIN, 110106428}, // transformers' count, V = 30522
+              {12, 12, 768, HEAD_MLM, 109514298},
+              {24, 16, 1024, HEAD_PRETRAIN, 336226108}};
+    for (size_t i = 0; i < LT_COUNT(of); i++) {
+        Err err;
+        ParamSet s;
+        ModelConfig c = model_config_bert(of[i].L, of[i].H, of[i].C, 512, 30522);
+        c.head = of[i].head;
+        c.pooler = of[i].head == HEAD_PRETRAIN;
+        must(model_config_check(&c, &err), &err);
+        must(params_layout(&s, &c, &err), &err);
+        assert_int_equal(s.n_params, of[i].want);
+        params_free(&s);
+    }
+}
+
 int main(void)
 {
     static Golden g;
@@ -226,6 +475,14 @@ int main(void)
         cmocka_unit_test_prestate(logits_equal_hugging_faces, &g),
         cmocka_unit_test_prestate(embeddings_equal_hugging_faces, &g),
         cmocka_unit_test_prestate(gradients_equal_hugging_faces, &g),
+        cmocka_unit_test_prestate(recomputing_changes_no_bit, &g),
+        cmocka_unit_test_prestate(same_bits_for_any_number_of_threads, &g),
+        cmocka_unit_test_prestate(micro_batches_change_rounding_only, &g),
+        cmocka_unit_test_prestate(gradients_are_slopes_with_dropout, &g),
+        cmocka_unit_test_prestate(hits_are_targets_that_are_the_first_choice, &g),
+        cmocka_unit_test_prestate(a_batch_that_teaches_nothing_has_no_gradient, &g),
+        cmocka_unit_test_prestate(an_output_matrix_of_its_own_takes_its_part_of_the_gradient, &g),
+        cmocka_unit_test(parameters_are_as_many_as_berts),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     safe_close(&g.f);
