@@ -29,6 +29,7 @@
 #include "kernels/ops/fp8_quantize.h"
 #include "kernels/ops/fp8_update.h"
 #include "kernels/ops/gather_rows.h"
+#include "kernels/ops/lamb.h"
 #include "kernels/ops/layernorm_bwd.h"
 #include "kernels/ops/layernorm_fwd.h"
 #include "kernels/ops/matmul.h"

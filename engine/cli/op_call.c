@@ -587,6 +587,38 @@ static bool make_adamw(OpCall *c, int i, AdamwArgs *a)
     return i < 1;
 }
 
+// As one tensor.
+static bool make_lamb(OpCall *c, int i, LambArgs *a)
+{
+    const DType t = c->prec->param;
+    const int64_t n = describe_flat(c, false);
+    LambSegment one = {.n = n, .decayed = 1};
+    LambSegment *segment = arena_alloc(c->memory, sizeof one);
+    StepGate *gate = arena_alloc(c->memory, sizeof *gate);
+    const int64_t chunks = lamb_chunks(&one, 1);
+    if (!c->sent && !arena_is_counting(c->memory)) {
+        *segment = one;
+        *gate = (StepGate){.rates = {.step = 1, .lr = 1e-4, .correct1 = 0.1, .correct2 = 0.05},
+                           .grad_scale = 1.0f};
+    }
+    *a = (LambArgs){.w = floats(c, n),
+                    .param = t == DTYPE_F32 ? NULL : tensor(c, n, t),
+                    .m = floats(c, n),
+                    .v = floats(c, n),
+                    .grad = floats(c, n),
+                    .segment = segment,
+                    .gate = gate,
+                    .n = n,
+                    .n_segment = 1,
+                    .n_chunk = chunks,
+                    .beta1 = 0.9,
+                    .beta2 = 0.95,
+                    .eps = 1e-8,
+                    .weight_decay = 0.1,
+                    .param_dtype = t};
+    return i < 1;
+}
+
 // To the policy's type from the other one.
 static bool make_cast(OpCall *c, int i, CastArgs *a)
 {

@@ -29,5 +29,6 @@ VEC_OP(cross_entropy, CrossEntropyArgs);
 VEC_OP_SCRATCH(sum_squares, SumSquaresArgs);
 VEC_OP_SCRATCH(fp8_quantize, Fp8QuantizeArgs);
 VEC_OP_SCRATCH(adamw, AdamwArgs);
+VEC_OP_SCRATCH(lamb, LambArgs);
 VEC_OP(cast, CastArgs);
 LT_C_END

@@ -27,5 +27,6 @@ void ISA_NAME(cpu_vec_register)(Ops *ops)
     ADD_SCRATCH(sum_squares);
     ADD_SCRATCH(fp8_quantize);
     ADD_SCRATCH(adamw);
+    ADD_SCRATCH(lamb);
     ADD(cast);
 }

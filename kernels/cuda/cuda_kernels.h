@@ -29,6 +29,7 @@
 #include "kernels/ops/fp8_quantize.h"
 #include "kernels/ops/fp8_update.h"
 #include "kernels/ops/gather_rows.h"
+#include "kernels/ops/lamb.h"
 #include "kernels/ops/layernorm_bwd.h"
 #include "kernels/ops/layernorm_fwd.h"
 #include "kernels/ops/matmul.h"
@@ -60,6 +61,7 @@ CUDA_KERNEL(cuda_sum_squares, SumSquaresArgs);
 CUDA_KERNEL(cuda_sum, SumArgs);
 CUDA_KERNEL(cuda_step_gate, StepGateArgs);
 CUDA_KERNEL(cuda_adamw, AdamwArgs);
+CUDA_KERNEL(cuda_lamb, LambArgs);
 CUDA_KERNEL(cuda_cast, CastArgs);
 CUDA_KERNEL(cuda_fp8_quantize, Fp8QuantizeArgs);
 CUDA_KERNEL(cuda_fp8_update, Fp8UpdateArgs);

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/ref/ref.h"
 #include "tests/kernels/op_cases.h"
+#include "tests/kernels/op_cases_lamb.h"
 #include "tests/kernels/op_cases_step.h"
 
 #include <math.h>

@@ -27,8 +27,7 @@ void build_sum(Case *c, int variant, const Mix *m)
     a->out = tensor_dev(out);
 }
 
-// A block of plain bytes: a struct or some doubles.
-static Tensor *case_bytes(Case *c, TensorRole role, const char *name, const void *x, size_t bytes)
+Tensor *case_bytes(Case *c, TensorRole role, const char *name, const void *x, size_t bytes)
 {
     const int64_t words = (int64_t)(bytes / sizeof(int64_t));
     Tensor       *t     = case_tensor(c, TENSOR_INOUT, name, DTYPE_I64, 1, words, words, 1);

@@ -22,6 +22,8 @@ extern const SumCase sum_cases[8];
 void build_sum(Case *c, int variant, const Mix *m);
 extern const StepGateCase step_gate_cases[16];
 void build_step_gate(Case *c, int variant, const Mix *m);
+// Plain bytes, a multiple of 8: structs or some doubles.
+Tensor *case_bytes(Case *c, TensorRole role, const char *name, const void *x, size_t bytes);
 // A gate as a tensor of the case; on the device.
 const StepGate *case_gate(Case *c, TensorRole role, const StepGate *g);
 LT_C_END

@@ -13,5 +13,6 @@ add_library(lathe_op_harness STATIC
     ${CMAKE_SOURCE_DIR}/tests/support/op_harness.c
     ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_adamw.c
     ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_matmul_fp8.c
+    ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_lamb.c
     ${CMAKE_SOURCE_DIR}/tests/kernels/op_cases_step.c)
 target_link_libraries(lathe_op_harness PUBLIC lathe_naive lathe_kernels)

@@ -25,6 +25,7 @@
 #define fp8_quantize_ref      fp8_quantize_naive
 #define fp8_update_ref        fp8_update_naive
 #define gather_rows_ref       gather_rows_naive
+#define lamb_ref              lamb_naive
 #define layernorm_bwd_ref     layernorm_bwd_naive
 #define layernorm_fwd_ref     layernorm_fwd_naive
 #define matmul_fp8_ref        matmul_fp8_naive
