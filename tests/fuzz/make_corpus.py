@@ -92,8 +92,36 @@ CONFIG = {
     "bos_token_id": 19, "eos_token_id": 19, "torch_dtype": "float32", "use_cache": True}
 
 
+BERT = {
+    "architectures": ["BertForPreTraining"], "model_type": "bert", "num_hidden_layers": 1, "num_attention_heads": 1,
+    "hidden_size": 2, "intermediate_size": 3, "max_position_embeddings": 2, "type_vocab_size": 2, "vocab_size": 3,
+    "layer_norm_eps": 1e-12, "initializer_range": 0.02, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+    "classifier_dropout": None, "hidden_act": "gelu", "pad_token_id": 0, "tie_word_embeddings": True,
+    "position_embedding_type": "absolute", "dtype": "float32", "is_decoder": False, "use_cache": True}
+LABELS = {"id2label": {"0": "yes", "1": "n\u00e9", "2": "\"?\""}, "label2id": {"yes": 0, "n\u00e9": 1, "\"?\"": 2}}
+
+
+def bert_config(name, **changes):
+    return {**BERT, "architectures": [name], **changes}
+
+
 def config_seeds():
     yield "gpt2", dumps(CONFIG)
+    yield "bert", dumps(BERT)
+    yield "bert-small", dumps({k: BERT[k] for k in ("model_type", "num_hidden_layers", "num_attention_heads", "hidden_size",
+                                                    "intermediate_size", "vocab_size")})
+    for name in ("BertModel", "BertForMaskedLM", "BertForQuestionAnswering"):
+        yield name.lower(), dumps(bert_config(name, pad_token_id=None, tie_word_embeddings=False))
+    for name in ("BertForSequenceClassification", "BertForTokenClassification"):
+        yield name.lower(), dumps(bert_config(name, **LABELS, classifier_dropout=0.25))
+    yield "bert-num-labels", dumps(bert_config("BertForTokenClassification", num_labels=256))
+    yield "bert-most-layers", dumps({**BERT, "num_hidden_layers": 4095})
+    for key, value in (("position_embedding_type", "relative_key"), ("hidden_act", "silu\u001b[2J"), ("pad_token_id", -2),
+                       ("type_vocab_size", 0), ("is_decoder", True), ("classifier_dropout", 2)):
+        yield f"bert-bad-{key}", dumps({**BERT, key: value})
+    for name, labels in (("hole", {"0": "a", "2": "b"}), ("same", {"0": "a", "1": "a"}), ("long", {"0": "a" * 64}),
+                         ("key", {"0x0": "a"}), ("many", {str(i): str(i) for i in range(257)}), ("control", {"0": "\u001b"})):
+        yield f"bert-labels-{name}", dumps(bert_config("BertForTokenClassification", id2label=labels))
     yield "small", dumps({k: CONFIG[k] for k in ("model_type", "n_layer", "n_head", "n_embd", "vocab_size")})
     yield "other-names", dumps({"model_type": "gpt2", "num_hidden_layers": 1, "num_attention_heads": 1, "hidden_size": 4,
                                 "vocab_size": 5, "max_position_embeddings": 7, "dtype": "bfloat16", "bias": False})
@@ -126,7 +154,53 @@ def model_folder(dtype="F32", size=4, prefix="transformer.", config=None, head=F
     return parts(dumps(whole), safetensors(header, bytes(value * i % 63 for i in range(at))))
 
 
+BERT_BLOCK = {"attention.self.query": [2, 2], "attention.self.key": [2, 2], "attention.self.value": [2, 2],
+              "attention.output.dense": [2, 2], "attention.output.LayerNorm": [2], "intermediate.dense": [3, 2],
+              "output.dense": [2, 3], "output.LayerNorm": [2]}
+BERT_HEADS = {"pooler.dense": [2, 2], "cls.predictions.transform.dense": [2, 2], "cls.predictions.transform.LayerNorm": [2],
+              "cls.seq_relationship": [2, 2], "classifier": [3, 2], "qa_outputs": [2, 2]}
+
+
+def bert_folder(name, heads, dtype="F32", size=4, old=False, extra=(), prefix="bert.", value=1, **changes):
+    """One layer, width 2, three tokens, two positions; the heads that begin so, and extra tensors."""
+    shapes = {"embeddings.word_embeddings.weight": [3, 2], "embeddings.position_embeddings.weight": [2, 2],
+              "embeddings.token_type_embeddings.weight": [2, 2]}
+    parts_of = {"embeddings.LayerNorm": [2], **{f"encoder.layer.0.{k}": v for k, v in BERT_BLOCK.items()},
+                **{k: v for k, v in BERT_HEADS.items() if k.startswith(heads)}}
+    for part, shape in parts_of.items():
+        norm = "LayerNorm" in part and old
+        shapes[f"{part}.{'gamma' if norm else 'weight'}"], shapes[f"{part}.{'beta' if norm else 'bias'}"] = shape, shape[:1]
+    if any("cls.predictions".startswith(h) for h in heads):
+        shapes["cls.predictions.bias"] = [3]
+    header, at = {}, 0
+    for key, shape in {**shapes, **dict(extra)}.items():
+        body = key.split(".")[0] in ("embeddings", "encoder", "pooler")
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        header[(prefix if body else "") + key] = entry(dtype, shape, at, at + size * count)
+        at += size * count
+    return parts(dumps(bert_config(name, **changes)), safetensors(header, bytes(value * i % 63 for i in range(at))))
+
+
+def bert_folder_seeds():
+    every = ("pooler", "cls")
+    decoder = {"cls.predictions.decoder.weight": [3, 2], "cls.predictions.decoder.bias": [3]}
+    yield "bert", bert_folder("BertForPreTraining", every)
+    yield "bert-untied", bert_folder("BertForPreTraining", every, extra=decoder, tie_word_embeddings=False)
+    yield "bert-old", bert_folder("BertForMaskedLM", every, old=True, extra={"embeddings.position_ids": [1, 2], **decoder},
+                                  value=0)
+    yield "bert-other-decoder", bert_folder("BertForMaskedLM", ("cls",), extra=decoder)
+    yield "bert-bf16", bert_folder("BertForMaskedLM", ("cls.predictions",), "BF16", 2, prefix="")
+    yield "bert-model", bert_folder("BertModel", ("pooler",), prefix="")
+    yield "bert-no-pooler", bert_folder("BertModel", ("qa",), prefix="module.bert.")
+    yield "bert-classify", bert_folder("BertForSequenceClassification", ("pooler", "classifier"), **LABELS)
+    yield "bert-tag", bert_folder("BertForTokenClassification", ("classifier",), **LABELS)
+    yield "bert-qa", bert_folder("BertForQuestionAnswering", ("qa",), "F16", 2)
+    yield "bert-half-head", bert_folder("BertForQuestionAnswering", ("qa",), extra={"pooler.dense.weight": [2, 2]})
+    yield "bert-other-labels", bert_folder("BertForTokenClassification", ("classifier",), num_labels=4)
+
+
 def model_folder_seeds():
+    yield from bert_folder_seeds()
     yield "f32", model_folder()
     yield "bf16", model_folder("BF16", 2)
     yield "f16-bare", model_folder("F16", 2, prefix="")
