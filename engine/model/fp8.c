@@ -94,6 +94,50 @@ Status fp8_text(const Fp8Recipe *r, const ModelConfig *c, Buf *out, Err *err)
                       r->amax == FP8_AMAX_MAX ? "largest" : "last", r->history, r->margin);
 }
 
+// Of a layer that runs in bf16.
+static Status why_bf16(const Fp8Recipe *r, const ModelConfig *c, int64_t layer, Buf *out, Err *err)
+{
+    if (!sides_fit(c))
+        return buf_printf(
+            out, err, "n_embd = %" PRId64 " and n_inner = %" PRId64 " are not both multiples of %d",
+            c->n_embd, c->n_inner, FP8_SIDE);
+    const bool first = layer < r->bf16_first;
+    return buf_printf(out, err, "fp8.bf16_%s = %" PRId64, first ? "first" : "last",
+                      first ? r->bf16_first : r->bf16_last);
+}
+
+static Status layers_json(const Fp8Recipe *r, const ModelConfig *c, Buf *out, Err *err)
+{
+    int64_t first, end, n = 0;
+    fp8_layers(r, c, &first, &end);
+    TRY(buf_printf(out, err, "\"layers\":["));
+    for (int64_t l = first; l < end; l++)
+        TRY(buf_printf(out, err, "%s%" PRId64, l > first ? "," : "", l));
+    TRY(buf_printf(out, err, "],\"bf16\":["));
+    for (int64_t l = 0; l < c->n_layer; l++) {
+        if (l >= first && l < end) continue;
+        TRY(buf_printf(out, err, "%s{\"layer\":%" PRId64 ",\"why\":\"", n++ ? "," : "", l));
+        TRY(why_bf16(r, c, l, out, err));
+        TRY(buf_printf(out, err, "\"}"));
+    }
+    return buf_printf(out, err, "],\"products\":%" PRId64, (end - first) * FP8_SLOTS_A_LAYER);
+}
+
+Status fp8_json(const Fp8Recipe *r, const ModelConfig *c, Buf *out, Err *err)
+{
+    TRY(buf_printf(out, err, "{"));
+    TRY(layers_json(r, c, out, err));
+    TRY(buf_printf(out, err, ",\"linear\":["));
+    for (int i = 0; i < LINEAR_COUNT; i++)
+        TRY(buf_printf(out, err, "%s\"%s\"", i ? "," : "", fp8_linear_name((LinearId)i)));
+    TRY(buf_printf(out, err, "],\"recipe\":\"%s\",\"margin\":%d",
+                   r->current ? "current" : "delayed", r->margin));
+    if (!r->current)
+        TRY(buf_printf(out, err, ",\"history\":%" PRId64 ",\"amax\":\"%s\"", r->history,
+                       r->amax == FP8_AMAX_MAX ? "max" : "most_recent"));
+    return buf_printf(out, err, "}");
+}
+
 bool fp8_runs(const Fp8State *s, int64_t layer)
 {
     return s && layer >= s->first && layer < s->end;
@@ -145,6 +189,7 @@ void fp8_build(Fp8State *s, const Fp8Recipe *r, const ModelConfig *c, Arena *run
         s->history = arena_alloc(run, n * (size_t)r->history * sizeof *s->history);
         s->at = arena_alloc(run, n * sizeof *s->at);
     }
+    s->held = arena_alloc(run, n * sizeof *s->held);
     s->last_amax = arena_alloc(run, n * sizeof *s->last_amax);
     s->last_scale = arena_alloc(run, n * sizeof *s->last_scale);
 }
@@ -154,21 +199,25 @@ Status fp8_reset(Fp8State *s, Device *d, Err *err)
     const size_t n = (size_t)s->n;
     Fp8Scale *scale = mem_calloc(n, sizeof *scale);
     float *amax = mem_calloc(n, sizeof *amax);
-    Status st = scale && amax ? ERR_NONE : mem_err(err, n * sizeof *scale, "FP8 scales");
+    int32_t *held = mem_calloc(n, sizeof *held);
+    Status st = scale && amax && held ? ERR_NONE : mem_err(err, n * sizeof *scale, "FP8 scales");
     for (size_t i = 0; i < n && st == ERR_NONE; i++) {
         scale[i] =
             (Fp8Scale){.inv = 1, .scale = 1, .max = fp8_max(fp8_dtype((Fp8Kind)(i % FP8_KINDS)))};
         amax[i] = -1; // did not occur
+        held[i] = i % FP8_KINDS == FP8_W;
     }
     if (st == ERR_NONE) st = device_upload(d, s->scale, scale, n * sizeof *scale, err);
     if (st == ERR_NONE) st = device_upload(d, s->last_scale, scale, n * sizeof *scale, err);
     if (st == ERR_NONE) st = device_upload(d, s->amax, amax, n * sizeof *amax, err);
     if (st == ERR_NONE) st = device_upload(d, s->last_amax, amax, n * sizeof *amax, err);
+    if (st == ERR_NONE) st = device_upload(d, s->held, held, n * sizeof *held, err);
     mem_free(scale);
     mem_free(amax);
+    mem_free(held);
     TRY(st);
     TRY(device_zero(d, s->count, n * sizeof *s->count, err));
-    s->started = false;
+    s->started = s->cast = false;
     if (s->recipe.current) return ERR_NONE;
     TRY(device_zero(d, s->history, n * (size_t)s->recipe.history * sizeof *s->history, err));
     return device_zero(d, s->at, n * sizeof *s->at, err);
@@ -185,25 +234,31 @@ Fp8Out fp8_out(const Fp8State *s, int64_t slot, bool counts)
                     .dtype = fp8_dtype((Fp8Kind)(slot % FP8_KINDS))};
 }
 
+Fp8Out fp8_weight_out(const Fp8State *s, int64_t layer, LinearId id, int64_t *rows)
+{
+    const int64_t C = s->C, F = s->F;
+    const Fp8Weight to = fp8_weight(s, layer, id);
+    Fp8Out o = fp8_out(s, fp8_slot(layer, id, FP8_W), true);
+    *rows = id == LINEAR_QKV ? 3 * C : id == LINEAR_FC ? F : C;
+    o.q = to.q;
+    o.ld_q = id == LINEAR_MLP ? F : C;
+    o.qt = to.qt;
+    o.ld_qt = *rows;
+    return o;
+}
+
+bool fp8_written_by_update(const Fp8State *s)
+{
+    return !s->recipe.current && !s->apart;
+}
+
 static Status cast_weight(Fp8State *s, OpCtx *cx, int64_t layer, LinearId id, const void *w,
                           DType dtype, Err *err)
 {
-    const int64_t C = s->C, F = s->F;
-    const int64_t out = id == LINEAR_QKV ? 3 * C : id == LINEAR_FC ? F : C;
-    const int64_t in = id == LINEAR_MLP ? F : C;
-    const Fp8Weight to = fp8_weight(s, layer, id);
-    Fp8QuantizeArgs a = {.out = fp8_out(s, fp8_slot(layer, id, FP8_W), true),
-                         .src = w,
-                         .R = out,
-                         .C = in,
-                         .ld = in,
-                         .current = fp8_current(s),
-                         .margin = s->recipe.margin,
-                         .src_dtype = dtype};
-    a.out.q = to.q;
-    a.out.ld_q = in;
-    a.out.qt = to.qt;
-    a.out.ld_qt = out;
+    Fp8QuantizeArgs a = {
+        .src = w, .current = fp8_current(s), .margin = s->recipe.margin, .src_dtype = dtype};
+    a.out = fp8_weight_out(s, layer, id, &a.R);
+    a.C = a.ld = a.out.ld_q;
     return op_fp8_quantize(cx, &a, err);
 }
 
@@ -214,6 +269,7 @@ Status fp8_cast_weights(Fp8State *s, OpCtx *cx, const Weights *w, Err *err)
                           [LINEAR_PROJ] = o->proj_w,
                           [LINEAR_FC] = o->fc_w,
                           [LINEAR_MLP] = o->mlp_w};
+    if (s->cast) return ERR_NONE;
     for (int64_t l = s->first; l < s->end; l++) {
         const char *block = weights_take(w, (int)l + 1);
         for (int i = 0; i < LINEAR_COUNT; i++)
@@ -221,6 +277,7 @@ Status fp8_cast_weights(Fp8State *s, OpCtx *cx, const Weights *w, Err *err)
                             w->dtype, err));
         weights_give(w, (int)l + 1);
     }
+    s->cast = !cx->plan;
     return ERR_NONE;
 }
 
@@ -230,12 +287,14 @@ Status fp8_end_step(Fp8State *s, OpCtx *cx, const int32_t *skip, Err *err)
     if (!cx->plan) {
         TRY(device_copy(cx->device, s->last_amax, s->amax, n * sizeof *s->amax, err));
         TRY(device_copy(cx->device, s->last_scale, s->scale, n * sizeof *s->scale, err));
+        s->cast = false;
     }
     return op_fp8_update(cx,
                          &(Fp8UpdateArgs){.scale = s->scale,
                                           .amax = s->amax,
                                           .history = s->history,
                                           .at = s->at,
+                                          .held = s->held,
                                           .skip = skip,
                                           .n = s->n,
                                           .length = s->recipe.history,

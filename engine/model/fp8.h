@@ -13,15 +13,21 @@
 // FP8 at once. Current scaling: by its own largest element, which costs a pass over it.
 //
 //   when                what
-//   before a step       weights become FP8, in both layouts, once for all micro-batches
 //   a micro-batch       every FP8 tensor raises its slot's amax (never lowers it: the largest of
 //                       all micro-batches counts)
-//   after a step        amax goes into the slot's history, the next scale comes out of it
+//   after the last one  amax goes into the slot's history, the next scale comes out of it
 //                       (fp8_update.h). A step that is skipped leaves both
+//   the update          writes the new weights in FP8, too, in both layouts, with the next step's
+//                       scales, and finds their amax (adamw.h)
 //   first step ever     there is no history: current scaling. With a scale of 1, gradients of 1e-6
 //                       would all be 0 (the least E5M2 is 1.5e-5)
 //   recompute           the second forward pass uses the scales of the first, and counts nothing
 //   evaluation          in bf16; nothing here is touched
+//
+// So the amax of weights is of the step to come, and waits: a skipped step changes no weight, and
+// what waits for it waits for the next one (`held`). Where no update has written them, a pass makes
+// the FP8 weights in front of a step's first micro-batch: at the start, after loading, and always
+// with current scaling. Bits, scales and amax are the same either way.
 //
 // Delayed scales stay the same through a step, so its micro-batches see one scale, and how a step
 // is cut changes rounding only in sums. Current scales are of the tensor at hand: with another
@@ -64,11 +70,13 @@ typedef struct Fp8State {
     Fp8Count *count;      // [n]          since they were last reported
     float *history;       // [n,history]  NULL when current
     int32_t *at;          // [n]          NULL when current
+    int32_t *held;        // [n]          1: of weights
     float *last_amax;     // [n]     of the newest step, and the scales it had: for reports
     Fp8Scale *last_scale; // [n]
     char *weights;        // FP8, both layouts; see fp8_weight
     // host
     bool started; // a step was done: every slot's scale comes from numbers
+    bool cast;    // `weights` are the model's, in the scales that are in force
     bool apart;   // no op writes FP8 beside its result, fp8_quantize does it all (for tests)
 } Fp8State;
 
@@ -88,6 +96,8 @@ const char *fp8_kind_name(Fp8Kind kind);      // "x"
 void fp8_layers(const Fp8Recipe *r, const ModelConfig *c, int64_t *first, int64_t *end);
 // What runs in FP8 and what does not, and why: lines of `lathe plan` and of a run's start.
 LT_MUST_CHECK Status fp8_text(const Fp8Recipe *r, const ModelConfig *c, Buf *out, Err *err);
+// The same as an object: {"layers":[1,2],"linear":["qkv",..],"bf16":[{"layer":0,"why":".."},..],..}
+LT_MUST_CHECK Status fp8_json(const Fp8Recipe *r, const ModelConfig *c, Buf *out, Err *err);
 // Lay everything into `run`.
 void fp8_build(Fp8State *s, const Fp8Recipe *r, const ModelConfig *c, Arena *run);
 // The state of a run that begins.
@@ -99,8 +109,13 @@ Fp8Weight fp8_weight(const Fp8State *s, int64_t layer, LinearId linear);
 // What an op is told of a slot; the caller adds where q and its transpose go. `counts`: amax and
 // count, too.
 Fp8Out fp8_out(const Fp8State *s, int64_t slot, bool counts);
-// All weights to FP8. Before the first micro-batch of a step.
+// Where FP8 copies of a layer's weight [out,in] go, and what is seen of them. *rows: out.
+Fp8Out fp8_weight_out(const Fp8State *s, int64_t layer, LinearId linear, int64_t *rows);
+// Does the op that updates weights write them in FP8?
+bool fp8_written_by_update(const Fp8State *s);
+// All weights to FP8, unless they are. Before the first micro-batch of a step.
 LT_MUST_CHECK Status fp8_cast_weights(Fp8State *s, OpCtx *cx, const Weights *w, Err *err);
-// After the last one. *skip (device) != 0: the step is void.
+// After the last one, before weights are updated. *skip (device) != 0: the step is void. Who then
+// writes the weights in FP8 sets s->cast.
 LT_MUST_CHECK Status fp8_end_step(Fp8State *s, OpCtx *cx, const int32_t *skip, Err *err);
 LT_C_END

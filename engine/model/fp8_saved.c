@@ -80,6 +80,7 @@ Status fp8_saved_put(const Fp8Saved *v, Fp8State *s, Device *d, const char *path
 {
     const size_t n = (size_t)v->n;
     TRY(check(v, path, err));
+    s->cast = false;
     TRY(device_upload(d, s->scale, v->scale, n * sizeof *v->scale, err));
     if (!v->length) return ERR_NONE;
     TRY(device_upload(d, s->history, v->history, n * (size_t)v->length * sizeof *v->history, err));

@@ -5,8 +5,8 @@
 //     fp8.at       i32 [slots]          delayed scaling only
 //
 // and an object of trainer.json that says their sizes (engine/train/run_state.h). FP8 weights are
-// not in it: the next step makes them from the weights. Counts of elements are not: they are of the
-// time since the last report.
+// not in it: the next step makes them from the weights, and their amax with them. Counts of
+// elements are not: they are of the time since the last report.
 //
 // SPDX-License-Identifier: MIT
 #pragma once

@@ -127,7 +127,8 @@ LT_MUST_CHECK Status model_loss(Model *m, OpCtx *cx, const ModelBatch *b, Err *e
 // Forward and backward of one micro-batch: losses as above, no hits, and gradients of
 // *m->loss_scale * (scale.row * sum of m->loss + scale.seq * sum of m->loss_seq) into m->grads:
 // assigned when `first`, else accumulated.
-// With FP8, `first` also makes the step's FP8 weights, and fp8_end_step belongs behind the last.
+// With FP8, `first` also makes the FP8 weights that no update has made, and fp8_end_step belongs
+// behind the last.
 LT_MUST_CHECK Status model_gradients(Model *m, OpCtx *cx, const ModelBatch *b, ModelLossScale scale,
                                      bool first, Err *err);
 

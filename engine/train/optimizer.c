@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: MIT
 #include "engine/train/optimizer.h"
+#include "engine/base/assert.h"
 
 #include <math.h>
 
@@ -33,6 +34,7 @@ void *optimizer_weights(const Optimizer *o)
 
 Status optimizer_refresh(const Optimizer *o, OpCtx *cx, Err *err)
 {
+    if (o->fp8) o->fp8->cast = false;
     if (!o->copy) return ERR_NONE;
     return op_cast(cx,
                    &(CastArgs){.dst = o->copy,
@@ -62,24 +64,67 @@ Status optimizer_rates(const Optimizer *o, Device *d, int64_t t, const double lr
     return device_upload(d, o->rates, r, sizeof r, err);
 }
 
+static AdamwArgs range_args(const Optimizer *o, const float *grads, int64_t from, int64_t n,
+                            double weight_decay)
+{
+    const size_t es = dtype_bytes(o->copy_dtype);
+    return (AdamwArgs){.w = o->w + from,
+                       .param = o->copy ? (char *)o->copy + (size_t)from * es : NULL,
+                       .m = o->m + from,
+                       .v = o->v + from,
+                       .grad = grads + from,
+                       .gate = o->gate,
+                       .n = n,
+                       .beta1 = o->beta1,
+                       .beta2 = o->beta2,
+                       .eps = o->eps,
+                       .weight_decay = weight_decay,
+                       .param_dtype = o->copy_dtype};
+}
+
 static Status update_range(const Optimizer *o, OpCtx *cx, const float *grads, int64_t from,
                            int64_t n, double weight_decay, Err *err)
 {
-    const size_t es = dtype_bytes(o->copy_dtype);
-    return op_adamw(cx,
-                    &(AdamwArgs){.w = o->w + from,
-                                 .param = o->copy ? (char *)o->copy + (size_t)from * es : NULL,
-                                 .m = o->m + from,
-                                 .v = o->v + from,
-                                 .grad = grads + from,
-                                 .gate = o->gate,
-                                 .n = n,
-                                 .beta1 = o->beta1,
-                                 .beta2 = o->beta2,
-                                 .eps = o->eps,
-                                 .weight_decay = weight_decay,
-                                 .param_dtype = o->copy_dtype},
-                    err);
+    const AdamwArgs a = range_args(o, grads, from, n, weight_decay);
+    return n ? op_adamw(cx, &a, err) : ERR_NONE;
+}
+
+// The matrices of a layer in FP8, each by a call, and what lies between them. *from: behind them.
+static Status update_matrices(const Optimizer *o, OpCtx *cx, const float *grads, int64_t layer,
+                              int64_t *from, Err *err)
+{
+    const LayerOffsets *l = &o->params->layer;
+    const int64_t at[] = {[LINEAR_QKV] = l->qkv_w,
+                          [LINEAR_PROJ] = l->proj_w,
+                          [LINEAR_FC] = l->fc_w,
+                          [LINEAR_MLP] = l->mlp_w};
+    for (int i = 0; i < LINEAR_COUNT; i++) {
+        const int64_t start = o->params->block[layer + 1].offset + at[i];
+        ASSERT(start >= *from, "matrix %d of a layer lies in front of the one before it", i);
+        TRY(update_range(o, cx, grads, *from, start - *from, o->weight_decay, err));
+        AdamwArgs a = range_args(o, grads, start, 0, o->weight_decay);
+        a.q = fp8_weight_out(o->fp8, layer, (LinearId)i, &a.R);
+        a.n = a.R * a.q.ld_q;
+        TRY(op_adamw(cx, &a, err));
+        *from = start + a.n;
+    }
+    return ERR_NONE;
+}
+
+static Status update_block(const Optimizer *o, OpCtx *cx, const float *grads, int b, Err *err)
+{
+    const ParamBlock *k = &o->params->block[b];
+    const int64_t plain = k->offset + k->decayed, end = k->offset + k->count;
+    int64_t from = k->offset;
+    if (optimizer_writes_fp8(o) && fp8_runs(o->fp8, b - 1))
+        TRY(update_matrices(o, cx, grads, b - 1, &from, err));
+    TRY(update_range(o, cx, grads, from, plain - from, o->weight_decay, err));
+    return update_range(o, cx, grads, plain, end - plain, 0, err);
+}
+
+bool optimizer_writes_fp8(const Optimizer *o)
+{
+    return o->fp8 && fp8_written_by_update(o->fp8);
 }
 
 Status optimizer_step(const Optimizer *o, OpCtx *cx, const float *grads, Err *err)
@@ -97,10 +142,8 @@ Status optimizer_step(const Optimizer *o, OpCtx *cx, const float *grads, Err *er
                                      .clip = o->clip,
                                      .rule = o->rule},
                      err));
-    for (int b = 0; b < o->params->n_block; b++) {
-        const ParamBlock *k = &o->params->block[b];
-        TRY(update_range(o, cx, grads, k->offset, k->decayed, o->weight_decay, err));
-        TRY(update_range(o, cx, grads, k->offset + k->decayed, k->count - k->decayed, 0, err));
-    }
+    if (o->fp8) TRY(fp8_end_step(o->fp8, cx, &o->gate->skip, err));
+    for (int b = 0; b < o->params->n_block; b++) TRY(update_block(o, cx, grads, b, err));
+    if (optimizer_writes_fp8(o)) o->fp8->cast = !cx->plan;
     return ERR_NONE;
 }

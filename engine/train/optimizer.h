@@ -6,7 +6,10 @@
 // Whether a step counts, how far it is clipped and what becomes of the loss scale is decided on the
 // device (step_gate.h), where *gate is. So an update is queued without a word from the device:
 //
-//     *loss, grads -> |grads|^2 -> step_gate -> adamw, range by range
+//     *loss, grads -> |grads|^2 -> step_gate -> fp8_update -> adamw, range by range
+//
+// With FP8 the scales of the next step come first: adamw writes the matrices that are multiplied in
+// FP8 in these scales, one call a matrix (fp8.h).
 //
 // The host knows the number of an update only once it has read the gate of the step before. It
 // gives the rates of the two that it can be.
@@ -15,6 +18,7 @@
 #pragma once
 #include "engine/base/arena.h"
 #include "engine/dist/dist.h"
+#include "engine/model/fp8.h"
 #include "engine/model/params.h"
 #include "engine/model/precision.h"
 #include "kernels/ops.h"
@@ -24,6 +28,7 @@ typedef struct Optimizer {
     float *w, *m, *v; // [total] each, run arena
     void *copy;       // [total] the model's weights in `copy_dtype`; NULL when they are w
     DType copy_dtype;
+    Fp8State *fp8;        // borrowed; NULL: nothing is in FP8
     double *norm2, *loss; // one value each on the device: see step_gate.h
     StepGate *gate;       // one, on the device; gate->skip: the newest step is void
     StepRates *rates;     // [2] on the device
@@ -37,7 +42,7 @@ LT_C_BEGIN
 void optimizer_build(Optimizer *o, const ParamSet *params, const Precision *p, Arena *run);
 // What the model computes with: the copy, or w.
 void *optimizer_weights(const Optimizer *o);
-// Make the rounded copy from w (after initialisation or loading).
+// Make the rounded copy from w (after initialisation or loading). FP8 weights are stale from then.
 LT_MUST_CHECK Status optimizer_refresh(const Optimizer *o, OpCtx *cx, Err *err);
 // t updates are done, and the loss is multiplied by `scale`: where the gate starts.
 LT_MUST_CHECK Status optimizer_start(const Optimizer *o, Device *d, int64_t t, LossScale scale,
@@ -45,6 +50,8 @@ LT_MUST_CHECK Status optimizer_start(const Optimizer *o, Device *d, int64_t t, L
 // Rates of the next step, for updates t + 1 and t + 2 with learning rates lr[0] and lr[1].
 LT_MUST_CHECK Status optimizer_rates(const Optimizer *o, Device *d, int64_t t, const double lr[2],
                                      Err *err);
+// Does an update write the FP8 weights that there are?
+bool optimizer_writes_fp8(const Optimizer *o);
 // Queue what follows the gradients. grads and *loss are sums over all ranks already.
 LT_MUST_CHECK Status optimizer_step(const Optimizer *o, OpCtx *cx, const float *grads, Err *err);
 LT_C_END

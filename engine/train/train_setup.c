@@ -234,10 +234,15 @@ Status train_setup_json(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *
     TRY(buf_printf(out, err,
                    "{\"parameters\":%" PRId64 ",\"parameters_embedding\":%" PRId64
                    ",\"tokens_a_step\":%" PRId64 ",\"flops_a_token\":%.17g,\"flops_a_step\":%.17g,"
-                   "\"precision\":\"%s\",\"micro_batches\":%" PRId64
-                   ",\"memory_bytes\":%zu,\"memory\":{",
+                   "\"precision\":\"%s\",\"micro_batches\":%" PRId64 ",\"memory_bytes\":%zu,",
                    p->n_params, p->n_params_embedding, p->tokens_a_step, p->flops_a_token,
                    p->flops_a_step, s->prec.name, s->samples / s->batch_size, p->total_bytes));
+    if (s->prec.fp8) {
+        TRY(buf_printf(out, err, "\"fp8\":"));
+        TRY(fp8_json(&s->fp8, &s->model, out, err));
+        TRY(buf_printf(out, err, ","));
+    }
+    TRY(buf_printf(out, err, "\"memory\":{"));
     TRY(parts_json(&p->run, out, err));
     TRY(parts_json(&p->step, out, err));
     TRY(parts_json(&p->host, out, err));

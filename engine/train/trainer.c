@@ -40,7 +40,10 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pin
     t->opt.weight_decay = s->weight_decay;
     t->opt.clip = s->grad_clip;
     t->opt.rule = s->loss_scale > 0 ? s->rule : (LossScaleRule){0};
-    if (s->prec.fp8) fp8_build(&t->fp8, &s->fp8, &s->model, run);
+    if (s->prec.fp8) {
+        fp8_build(&t->fp8, &s->fp8, &s->model, run);
+        t->opt.fp8 = &t->fp8;
+    }
     arena_part(run, "gradients");
     t->grads = arena_alloc(run, n * sizeof(float));
     const BatchShape shape = batch_shape(s);
@@ -165,6 +168,7 @@ static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
         TRY(model_gradients(&t->model, &t->cx, &b, one, true, err));
         micro = (OpPlan){.scratch_bytes = micro.scratch_bytes};
         t->fp8.started = true;
+        t->fp8.cast = optimizer_writes_fp8(&t->opt);
     }
     TRY(micro_step(t, &b, one, true, err));
     const OpPlan gradients = micro;
@@ -176,7 +180,6 @@ static Status measure_ops(Trainer *t, TrainPlan *out, Err *err)
     t->cx.plan = &update;
     TRY(optimizer_step(&t->opt, &t->cx, t->grads, err));
     TRY(optimizer_refresh(&t->opt, &t->cx, err));
-    if (s->prec.fp8) TRY(fp8_end_step(&t->fp8, &t->cx, &t->opt.gate->skip, err));
     t->cx.plan = NULL;
     const double micros = (double)(s->samples / s->batch_size);
     out->scratch_bytes = LT_MAX(micro.scratch_bytes, update.scratch_bytes);
@@ -425,9 +428,7 @@ static Status queue_step(Trainer *t, ModelLossScale scale, Err *err)
     TRY(dist_sum_grads(&t->dist, &t->cx, t->grads, t->params.total, err));
     TRY(dist_sum_device(&t->dist, &t->cx, t->opt.loss, 1, err));
     TRY(dist_sum_device(&t->dist, &t->cx, t->sum_seqs, 1, err));
-    TRY(optimizer_step(&t->opt, &t->cx, t->grads, err));
-    if (!s->prec.fp8) return ERR_NONE;
-    return fp8_end_step(&t->fp8, &t->cx, &t->opt.gate->skip, err);
+    return optimizer_step(&t->opt, &t->cx, t->grads, err);
 }
 
 // All that changes from step to step is in device memory, but for the numbers of counted targets.
@@ -443,10 +444,12 @@ static Status record_step(Trainer *t, ModelLossScale scale, Err *err)
     return st == ERR_NONE ? end : st;
 }
 
-// The first steps are not recorded: kernels are loaded and chosen in them.
+// The first steps are not recorded: kernels are loaded and chosen in them. Nor is one that makes
+// the FP8 weights that the next ones get from the update.
 static Status run_step(Trainer *t, ModelLossScale scale, Err *err)
 {
-    if (!t->setup.graph || !t->warm) return queue_step(t, scale, err);
+    const bool casts = optimizer_writes_fp8(&t->opt) && !t->fp8.cast;
+    if (!t->setup.graph || !t->warm || casts) return queue_step(t, scale, err);
     const bool same = t->graph_scale.row == scale.row && t->graph_scale.seq == scale.seq;
     if (!t->graph || !same) TRY(record_step(t, scale, err));
     return device_replay(t->device, t->graph, err);

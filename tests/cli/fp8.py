@@ -87,6 +87,18 @@ def test_the_plan_says_what_runs_in_fp8(folder):
         check(part in r.out, f"no '{part}'", r)
     r = ok("plan", n_layer=2, n_head=3, n_embd=36, vocab_size=99, precision="fp8")
     check("no layer: n_embd = 36 and n_inner = 144 are not both multiples of 16" in r.out, "the reason", r)
+    plan = json.loads(ok("plan", preset="gpt2", precision="fp8", fp8__bf16_first=1, fp8__bf16_last=2,
+                         json="true").out)["fp8"]
+    check(plan["layers"] == list(range(1, 10)) and plan["products"] == 108 and len(plan["linear"]) == 4, f"{plan}")
+    check([(b["layer"], b["why"]) for b in plan["bf16"]] ==
+          [(0, "fp8.bf16_first = 1"), (10, "fp8.bf16_last = 2"), (11, "fp8.bf16_last = 2")], f"{plan}")
+    check((plan["recipe"], plan["history"], plan["amax"], plan["margin"]) == ("delayed", 1024, "max", 0), f"{plan}")
+    plan = json.loads(ok("plan", n_layer=2, n_head=3, n_embd=36, vocab_size=99, precision="fp8",
+                         fp8__recipe="current", json="true").out)["fp8"]
+    check(plan["layers"] == [] and plan["recipe"] == "current" and "history" not in plan, f"{plan}")
+    check([b["why"] for b in plan["bf16"]] == ["n_embd = 36 and n_inner = 144 are not both multiples of 16"] * 2,
+          f"{plan}")
+    check("fp8" not in json.loads(ok("plan", preset="gpt2", precision="bf16", json="true").out), "nothing in bf16")
     plans = {p: json.loads(ok("plan", preset="gpt2", precision=p, batch_size=8, json="true").out)["memory"]
              for p in ("bf16", "fp8")}
     less = plans["bf16"]["activations"] - plans["fp8"]["activations"]

@@ -111,6 +111,12 @@ size_t weights_bytes(const Run *r)
     return (size_t)r->t.params.total * sizeof(float);
 }
 
+void cast_weights(Run *r)
+{
+    Err err;
+    must(fp8_cast_weights(&r->t.fp8, &r->t.cx, &r->t.model.weights, &err), &err);
+}
+
 void expect_same_state(const Run *a, const Run *b, const char *what)
 {
     const Fp8State *x = &a->t.fp8, *y = &b->t.fp8;
@@ -122,6 +128,12 @@ void expect_same_state(const Run *a, const Run *b, const char *what)
         fail_msg("%s: histories differ", what);
     if (x->at && memcmp(x->at, y->at, SLOTS * sizeof *x->at) != 0)
         fail_msg("%s: places differ", what);
+    if (!x->cast || !y->cast || x->first == x->end) return;
+    const Fp8Weight from = fp8_weight(x, x->first, LINEAR_QKV);
+    const char *const end = (const char *)fp8_weight(x, x->end - 1, LINEAR_MLP).qt + x->C * x->F;
+    const size_t bytes = (size_t)(end - (const char *)from.q);
+    if (memcmp(from.q, fp8_weight(y, y->first, LINEAR_QKV).q, bytes) != 0)
+        fail_msg("%s: FP8 weights differ", what);
 }
 
 void expect_same_counts(const Run *a, const Run *b, const char *what)

@@ -33,6 +33,9 @@ void steps(Run *r, int64_t from, int64_t end);
 // Gradients of one micro-batch of B samples, of which the first is `sample` of step 0.
 void gradients(Run *r, int64_t sample, int64_t B, float scale, bool first);
 size_t weights_bytes(const Run *r);
+// FP8 weights now, if they are not made: an update makes them, a pass only for the next step.
+void cast_weights(Run *r);
+// And the same FP8 weights, where both have them.
 void expect_same_state(const Run *a, const Run *b, const char *what);
 void expect_same_counts(const Run *a, const Run *b, const char *what);
 const Param *param(const Run *r, const char *name);

@@ -9,7 +9,8 @@
 //   (e) recompute counts twice, or has other scales          recomputing_...
 //   (f) scales or inverses are not saved as they are         saved_state_..., damaged_state_...
 //   (g) rows that are no tokens enter amax or products       rows_that_are_not_there_...
-//   (h) what did not run, or was skipped, rolls              what_does_not_run_..., a_skipped_...
+//   (h) what did not run, or was skipped, rolls              what_does_not_run_..., a_skipped_...,
+//                                                            weights_roll_once_a_step_...
 //   (i) slots are numbered by what runs, not by the model    slots_are_a_function_...
 //
 // SPDX-License-Identifier: MIT
@@ -102,6 +103,82 @@ static void a_skipped_step_rolls_nothing(void **state)
         steps(&b, bad + 1, bad + 2);
         expect_same_state(&a, &b, "the step after it");
     }
+    close_run(&a);
+    close_run(&b);
+}
+
+// A weight's amax, of the bf16 copy.
+static float largest_weight(const Run *r, const char *name)
+{
+    const Param *p = param(r, name);
+    const uint16_t *w = (const uint16_t *)optimizer_weights(&r->t.opt) + p->offset;
+    float most = 0;
+    for (int64_t i = 0; i < p->count; i++) most = fmaxf(most, fabsf(bf16_to_f32(w[i])));
+    return most;
+}
+
+// Each step's history of a weight gets the amax of the weights that the step computed with, whether
+// an update or a pass made their FP8 copies, and however many steps were skipped in between.
+static void weights_roll_once_a_step_that_counts(void **state)
+{
+    (void)state;
+    const int64_t slot = fp8_slot(1, LINEAR_PROJ, FP8_W);
+    for (int apart = 0; apart < 2; apart++) {
+        Run r;
+        const TrainSetup s = setup("fp8", C);
+        open_run(&r, &s);
+        Fp8State *f = &r.t.fp8;
+        f->apart = apart;
+        const Param *p = param(&r, "block.1.mlp.fc.bias");
+        uint16_t *copy = (uint16_t *)optimizer_weights(&r.t.opt) + p->offset;
+        for (int i = 0; i < 3; i++) {
+            const float used = largest_weight(&r, "block.1.attn.proj.weight");
+            const uint16_t was = *copy;
+            for (int k = 0; k < i; k++) { // skipped ones
+                *copy = bf16_from_f32(NAN);
+                step(&r, 50 + k);
+                *copy = was;
+                assert_true(f->amax[slot] == used && f->amax[slot - 1] == -1);
+                assert_int_equal(f->at[slot], i);
+            }
+            step(&r, i);
+            assert_int_equal(f->at[slot], i + 1);
+            assert_true(f->history[slot * HISTORY + i] == used && f->last_amax[slot] == used);
+            assert_true(f->cast == !apart);
+            const float next = largest_weight(&r, "block.1.attn.proj.weight");
+            assert_true(f->amax[slot] == (apart ? -1 : next));
+        }
+        assert_int_equal(r.t.skipped, 3);
+        close_run(&r);
+    }
+}
+
+// Weights that are read or made anew have no FP8 copies until the next step.
+static void new_weights_are_cast_again(void **state)
+{
+    (void)state;
+    Run a, b;
+    Err err;
+    const TrainSetup s = setup("fp8", C);
+    open_run(&a, &s);
+    open_run(&b, &s);
+    steps(&a, 0, 2);
+    steps(&b, 0, 2);
+    const Param *p = param(&b, "block.1.attn.proj.weight");
+    for (Run *r = &a;; r = &b) {
+        for (int64_t i = 0; i < p->count; i++) r->t.opt.w[p->offset + i] *= 0.5f;
+        if (r == &b) break;
+    }
+    must(optimizer_refresh(&a.t.opt, &a.t.cx, &err), &err);
+    must(optimizer_refresh(&b.t.opt, &b.t.cx, &err), &err);
+    assert_true(!a.t.fp8.cast);
+    const Fp8Weight w = fp8_weight(&b.t.fp8, 1, LINEAR_PROJ);
+    memset(w.q, 0x7f, (size_t)(C * C)); // NaN
+    memset(w.qt, 0x7f, (size_t)(C * C));
+    steps(&a, 2, 3);
+    steps(&b, 2, 3);
+    assert_int_equal(b.t.skipped, 0);
+    expect_same_state(&a, &b, "new weights");
     close_run(&a);
     close_run(&b);
 }
@@ -210,6 +287,8 @@ static void saved_state_goes_on_as_if_never_saved(void **state)
         must(fp8_saved_put(&saved, &b.t.fp8, b.t.device, "here", &err), &err);
         b.t.fp8.started = true;
         must(trainer_set_state(&b.t, done, 0, (LossScale){.scale = 1}, &err), &err);
+        assert_true(a.t.fp8.cast && !b.t.fp8.cast);
+        cast_weights(&b);
         expect_same_state(&a, &b, "restored");
         steps(&a, done, done + 2);
         steps(&b, done, done + 2);
@@ -311,7 +390,7 @@ static void what_does_not_run_does_not_roll(void **state)
     for (int i = 0; i < SLOTS; i++) {
         const bool runs = i / FP8_SLOTS_A_LAYER == 1;
         assert_int_equal(f->at[i], runs ? 3 : 0);
-        assert_true(f->amax[i] == -1);
+        assert_true((f->amax[i] == -1) == !(runs && i % FP8_KINDS == FP8_W)); // weights: the next
         for (int k = 0; k < HISTORY; k++)
             assert_true((f->history[i * HISTORY + k] > 0) == (runs && k < 3));
         assert_true(runs == (f->scale[i].scale != 1));
@@ -354,6 +433,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_infinite_element_freezes_no_scale),
         cmocka_unit_test(nan_is_counted_and_hides_nothing),
         cmocka_unit_test(a_skipped_step_rolls_nothing),
+        cmocka_unit_test(weights_roll_once_a_step_that_counts),
+        cmocka_unit_test(new_weights_are_cast_again),
         cmocka_unit_test(the_first_step_has_gradients_however_small_they_are),
         cmocka_unit_test(micro_batches_raise_amax_and_never_lower_it),
         cmocka_unit_test(recomputing_changes_no_bit_and_counts_once),

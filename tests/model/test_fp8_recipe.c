@@ -31,6 +31,8 @@ static void ops_that_write_fp8_themselves_give_the_same_bits(void **state)
         for (int i = 0; i < 4; i++) {
             steps(&a, i, i + 1);
             steps(&b, i, i + 1);
+            assert_true(a.t.fp8.cast && !b.t.fp8.cast);
+            cast_weights(&b);
             expect_same_state(&a, &b, isa[k]);
             expect_same_counts(&a, &b, isa[k]);
         }
@@ -186,6 +188,47 @@ static void a_layer_has_twelve_fp8_products(void **state)
     }
 }
 
+static int casts; // that were planned
+
+static size_t count_cast(const Fp8QuantizeArgs *a, const OpCtx *cx)
+{
+    (void)cx;
+    casts += a->out.qt && !a->dbias && a->src_dtype == DTYPE_BF16 && a->R >= C && a->C >= C;
+    return 0;
+}
+
+static Status never_cast(const Fp8QuantizeArgs *a, OpCtx *cx, Err *err)
+{
+    (void)a;
+    (void)cx;
+    return err_set(err, ERR_UNSUPPORTED, "only counts");
+}
+
+// Once there is a scale, no step casts weights.
+static void updates_save_the_cast_of_weights(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) { // by updates, apart, current scaling
+        Run r;
+        TrainSetup s = setup("fp8", C);
+        s.fp8.current = way == 2;
+        s.fp8.history = way == 2 ? 0 : HISTORY;
+        open_run(&r, &s);
+        r.t.fp8.apart = way == 1;
+        steps(&r, 0, 2);
+        ops_add_fp8_quantize(
+            &r.b.ops,
+            (Impl_fp8_quantize){.impl = "counts", .scratch = count_cast, .run = never_cast});
+        OpPlan plan = {0};
+        r.t.cx.plan = &plan;
+        casts = 0;
+        must(fp8_cast_weights(&r.t.fp8, &r.t.cx, &r.t.model.weights, &(Err){0}), &(Err){0});
+        r.t.cx.plan = NULL;
+        assert_int_equal(casts, way == 0 ? 0 : LAYERS * LINEAR_COUNT);
+        close_run(&r);
+    }
+}
+
 static void layers_that_do_not_fit_run_in_bf16_and_are_named(void **state)
 {
     (void)state;
@@ -278,6 +321,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_step_is_nearly_the_same_however_it_is_cut),
         cmocka_unit_test(evaluation_is_bf16s_and_leaves_no_trace),
         cmocka_unit_test(a_layer_has_twelve_fp8_products),
+        cmocka_unit_test(updates_save_the_cast_of_weights),
         cmocka_unit_test(layers_that_do_not_fit_run_in_bf16_and_are_named),
         cmocka_unit_test(saved_inputs_take_less_memory_than_in_bf16),
         cmocka_unit_test(the_report_has_what_happened),
