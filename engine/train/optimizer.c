@@ -3,12 +3,54 @@
 // SPDX-License-Identifier: MIT
 #include "engine/train/optimizer.h"
 #include "engine/base/assert.h"
+#include "engine/base/mem.h"
 
 #include <math.h>
 
-void optimizer_build(Optimizer *o, const ParamSet *params, const Precision *p, Arena *run)
+// How many tensors lie in p: the query, key and value of a layer are stored as one.
+static int tensors_in(const ParamSet *s, const Param *p)
 {
-    *o = (Optimizer){.params = params};
+    if (p->block == 0 || p->block == s->n_block - 1) return 1;
+    const int64_t at = p->offset - s->block[p->block].offset;
+    return at == s->layer.qkv_w || at == s->layer.qkv_b ? 3 : 1;
+}
+
+// Gaps and padded rows belong to none. out NULL: only how many there are, and their chunks.
+static int64_t lamb_segments(const ParamSet *s, LambSegment *out, int64_t *chunks)
+{
+    int64_t n = 0;
+    *chunks = 0;
+    for (int i = 0; i < s->n; i++) {
+        const Param *p = &s->param[i];
+        const int parts = tensors_in(s, p);
+        const int64_t count = p->count / parts;
+        for (int k = 0; k < parts; k++, n++) {
+            LambSegment t = {.from = p->offset + k * count, .n = count, .decayed = p->decay};
+            *chunks += lamb_chunks(&t, 1);
+            if (out) out[n] = t;
+        }
+    }
+    if (out) (void)lamb_chunks(out, n);
+    return n;
+}
+
+// The table is the same in every step, so it lies on the device from the start.
+static Status send_segments(const Optimizer *o, Device *d, Err *err)
+{
+    const size_t bytes = (size_t)o->n_segment * sizeof(LambSegment);
+    int64_t chunks;
+    LambSegment *s = mem_alloc(bytes);
+    if (!s) return mem_err(err, bytes, "the table of tensors");
+    (void)lamb_segments(o->params, s, &chunks);
+    const Status st = device_upload(d, o->segment, s, bytes, err);
+    mem_free(s);
+    return st;
+}
+
+void optimizer_build(Optimizer *o, const ParamSet *params, const Precision *p, bool lamb,
+                     Arena *run)
+{
+    *o = (Optimizer){.params = params, .lamb = lamb};
     const size_t n = (size_t)params->total;
     o->copy_dtype = p->param;
     arena_part(run, p->param == DTYPE_F32 ? "weights" : "master weights");
@@ -20,6 +62,11 @@ void optimizer_build(Optimizer *o, const ParamSet *params, const Precision *p, A
     arena_part(run, "optimizer moments");
     o->m = arena_alloc(run, n * sizeof(float));
     o->v = arena_alloc(run, n * sizeof(float));
+    if (lamb) {
+        arena_part(run, "table of tensors");
+        o->n_segment = lamb_segments(params, NULL, &o->n_chunk);
+        o->segment = arena_alloc(run, (size_t)o->n_segment * sizeof *o->segment);
+    }
     arena_part(run, "step gate");
     o->norm2 = arena_alloc(run, sizeof(double));
     o->loss = arena_alloc(run, sizeof(double));
@@ -48,6 +95,7 @@ Status optimizer_refresh(const Optimizer *o, OpCtx *cx, Err *err)
 Status optimizer_start(const Optimizer *o, Device *d, int64_t t, LossScale scale, Err *err)
 {
     const StepGate g = {.t = t, .bad = -1, .scale = scale};
+    if (o->lamb) TRY(send_segments(o, d, err));
     return device_upload(d, o->gate, &g, sizeof g, err);
 }
 
@@ -124,10 +172,37 @@ static Status update_block(const Optimizer *o, OpCtx *cx, const float *grads, in
 
 bool optimizer_writes_fp8(const Optimizer *o)
 {
-    return o->fp8 && fp8_written_by_update(o->fp8);
+    return o->fp8 && !o->lamb && fp8_written_by_update(o->fp8);
 }
 
-Status optimizer_step(const Optimizer *o, OpCtx *cx, const float *grads, Err *err)
+static Status adamw(const Optimizer *o, OpCtx *cx, const float *grads, Err *err)
+{
+    for (int b = 0; b < o->params->n_block; b++) TRY(update_block(o, cx, grads, b, err));
+    return ERR_NONE;
+}
+
+static Status lamb(const Optimizer *o, OpCtx *cx, float *grads, Err *err)
+{
+    return op_lamb(cx,
+                   &(LambArgs){.w = o->w,
+                               .param = o->copy,
+                               .m = o->m,
+                               .v = o->v,
+                               .grad = grads,
+                               .segment = o->segment,
+                               .gate = o->gate,
+                               .n = o->params->total,
+                               .n_segment = o->n_segment,
+                               .n_chunk = o->n_chunk,
+                               .beta1 = o->beta1,
+                               .beta2 = o->beta2,
+                               .eps = o->eps,
+                               .weight_decay = o->weight_decay,
+                               .param_dtype = o->copy_dtype},
+                   err);
+}
+
+Status optimizer_step(const Optimizer *o, OpCtx *cx, float *grads, Err *err)
 {
     const int64_t n = o->params->total;
     TRY(op_sum_squares(
@@ -143,7 +218,7 @@ Status optimizer_step(const Optimizer *o, OpCtx *cx, const float *grads, Err *er
                                      .rule = o->rule},
                      err));
     if (o->fp8) TRY(fp8_end_step(o->fp8, cx, &o->gate->skip, err));
-    for (int b = 0; b < o->params->n_block; b++) TRY(update_block(o, cx, grads, b, err));
+    TRY(o->lamb ? lamb(o, cx, grads, err) : adamw(o, cx, grads, err));
     if (optimizer_writes_fp8(o)) o->fp8->cast = !cx->plan;
     return ERR_NONE;
 }

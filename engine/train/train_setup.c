@@ -130,6 +130,7 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
                       .recompute = o->recompute,
                       .document_mask = o->data_document_mask,
                       .snapshot = (o->save_async || !device->is_host) && o->save_interval > 0,
+                      .lamb = strcmp(o->optimizer, "lamb") == 0,
                       .beta1 = o->beta1,
                       .beta2 = o->beta2,
                       .eps = o->eps,
@@ -202,6 +203,8 @@ Status train_setup_text(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *
     TRY(buf_printf(out, err, "  precision    %s, residual stream %s%s\n", s->prec.name,
                    dtype_name(s->prec.resid), s->recompute ? ", activations computed again" : ""));
     if (s->prec.fp8) TRY(fp8_text(&s->fp8, c, out, err));
+    TRY(buf_printf(out, err, "  optimizer    %s\n",
+                   s->lamb ? "LAMB: a step has the length of its tensor" : "AdamW"));
     if (s->loss_scale > 0)
         TRY(buf_printf(
             out, err, "  loss scale   %g at first; x %g after %d good steps, x %g after %s\n",
@@ -234,9 +237,11 @@ Status train_setup_json(const TrainSetup *s, const TrainPlan *p, Buf *out, Err *
     TRY(buf_printf(out, err,
                    "{\"parameters\":%" PRId64 ",\"parameters_embedding\":%" PRId64
                    ",\"tokens_a_step\":%" PRId64 ",\"flops_a_token\":%.17g,\"flops_a_step\":%.17g,"
-                   "\"precision\":\"%s\",\"micro_batches\":%" PRId64 ",\"memory_bytes\":%zu,",
+                   "\"precision\":\"%s\",\"optimizer\":\"%s\",\"micro_batches\":%" PRId64
+                   ",\"memory_bytes\":%zu,",
                    p->n_params, p->n_params_embedding, p->tokens_a_step, p->flops_a_token,
-                   p->flops_a_step, s->prec.name, s->samples / s->batch_size, p->total_bytes));
+                   p->flops_a_step, s->prec.name, s->lamb ? "lamb" : "adamw",
+                   s->samples / s->batch_size, p->total_bytes));
     if (s->prec.fp8) {
         TRY(buf_printf(out, err, "\"fp8\":"));
         TRY(fp8_json(&s->fp8, &s->model, out, err));

@@ -33,7 +33,7 @@ static Status carve(Trainer *t, Arena *run, Arena *step, Arena *host, Arena *pin
 {
     const TrainSetup *s = &t->setup;
     const size_t n = (size_t)t->params.total;
-    optimizer_build(&t->opt, &t->params, &s->prec, run);
+    optimizer_build(&t->opt, &t->params, &s->prec, s->lamb, run);
     t->opt.beta1 = s->beta1;
     t->opt.beta2 = s->beta2;
     t->opt.eps = s->eps;

@@ -53,6 +53,7 @@ typedef struct TrainSetup {
     bool document_mask; // positions and segments come with the batch
     bool snapshot;      // saving runs beside training
     bool graph;         // record a step once, replay it from then on; the device must have graphs
+    bool lamb;          // the optimizer is LAMB, not AdamW
     double beta1, beta2, eps, weight_decay, grad_clip;
     float loss_scale;   // at the start; 0: the loss is not scaled
     LossScaleRule rule; // with a loss scale
