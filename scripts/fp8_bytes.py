@@ -6,7 +6,7 @@
     scripts/fp8_bytes.py --write    bring it up to date
 
 Counts bytes of the tensors that the four linear layers of a transformer block multiply, each byte
-once for every op that reads or writes it. Times are these bytes at a bandwidth, products their FLOP
+once for every op that reads or writes it; and of their weights, what an update moves. Times are these bytes at a bandwidth, products their FLOP
 at a rate: computed, not measured.
 
 SPDX-License-Identifier: MIT
@@ -38,6 +38,14 @@ KINDS = {
     "current": "FP8, recipe `current`",
 }
 TOKENS = 16384  # of the times
+# Of a weight, once a step: AdamW reads gradient, w, m and v, writes w, m, v (28) and the bf16 copy.
+UPDATE = 28 + 2
+UPDATES = [
+    ("bf16", UPDATE),
+    ("FP8 as it is built: AdamW writes q and q^T", UPDATE + 1 + 1),
+    ("FP8 by a pass: reads the copy, writes q and q^T", UPDATE + 2 + 1 + 1),
+    ("FP8, recipe `current`: a pass that reads it twice", UPDATE + 2 + 2 + 1 + 1),
+]
 BANDWIDTH = 3.0e12  # bytes a second: 90 % of an H100's 3.35e12, what a copy reaches
 BF16, FP8 = 700e12, 1100e12  # FLOP a second in products of this size
 
@@ -100,10 +108,15 @@ def time_table():
     for kind in ("fused", "unfused", "current"):
         rows.append(row(f"passes by saving: {KINDS[kind]}",
                         lambda n, c, k=kind: f"{pass_time(k, c) / product_saving(c):.0%}"))
-    rows.append(row("once a step: a pass over the weights, 12 C^2 a layer",
-                    lambda n, c: f"{4 * 12 * c * c * n / BANDWIDTH * 1e3:.2f}"))
     head = [f"ms for {TOKENS:,} tokens and all layers"]
     return table(head, [f"{name}: {n} x C = {c}" for name, n, c in MODELS], rows)
+
+
+def update_table():
+    rows = [[label, str(size)] + [f"{size * 12 * c * c * n / BANDWIDTH * 1e3:.2f}"
+                                  for _, n, c in MODELS] for label, size in UPDATES]
+    head = ["once a step: update and FP8 of the weights, 12 C^2 a layer", "bytes a weight"]
+    return table(head, [f"ms, {name}" for name, _, _ in MODELS], rows)
 
 
 def pass_time(kind, c):
@@ -117,7 +130,7 @@ def break_even(kind):
 
 
 def text():
-    lines = operand_table() + total_table() + time_table()
+    lines = operand_table() + total_table() + time_table() + update_table()
     lines += ["Computed from bytes and FLOP, not measured: "
               f"{BANDWIDTH / 1e12:.1f} TB/s; {BF16 / 1e12:.0f} TFLOP/s in bf16, "
               f"{FP8 / 1e12:,.0f} in FP8.",

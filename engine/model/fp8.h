@@ -27,7 +27,7 @@
 // So the amax of weights is of the step to come, and waits: a skipped step changes no weight, and
 // what waits for it waits for the next one (`held`). Where no update has written them, a pass makes
 // the FP8 weights in front of a step's first micro-batch: at the start, after loading, and always
-// with current scaling. Bits, scales and amax are the same either way.
+// with current scaling and with LAMB. Bits, scales and amax are the same either way.
 //
 // Delayed scales stay the same through a step, so its micro-batches see one scale, and how a step
 // is cut changes rounding only in sums. Current scales are of the tensor at hand: with another

@@ -1,7 +1,8 @@
 // fp8_report.h -- how FP8 fares: of every tensor the largest element, the scale, and how many
 // elements the format could not hold.
 //
-// amax and scale are of the newest step, counts of all steps since the last report (mod 2^32).
+// amax and scale are of the newest step, counts of all steps since the last report (mod 2^32); of
+// weights, of each time they became FP8: an update counts for the step to come.
 //
 // SPDX-License-Identifier: MIT
 #pragma once
