@@ -49,6 +49,25 @@ def test_model_folders(dir):
     refused(3, 'shard "model-00003-of-00004.safetensors" is missing', "inspect", folder)
 
 
+def test_berts(dir):
+    says(ok("inspect", golden("bert_pretrain")), "model: BertForPreTraining, n_layer 2",
+         "float32, gelu, tied, with biases", "3 token types, with pooler, padding token 0",
+         "parameters: 1694; the tensors are those of config.json")
+    says(ok("inspect", golden("bert_untied")), "parameters: 1854;")
+    says(ok("inspect", golden("bert_nopool")), "no output layer", "no pooler")
+    says(ok("inspect", golden("bert_tag")), "labels: 3: O, B-PER, na", "padding token none")
+    says(ok("inspect", golden("bert_old")), "LayerNorm.gamma", "position_ids",
+         "ignored: cls.seq_relationship, pooler, which a BertForMaskedLM does not have")
+    to = os.path.join(dir, "plain")
+    says(ok("convert", **{"from": golden("bert_old"), "to": to, "dtype": "bf16", "pad_vocab": 16, "tie": "false"}),
+         "left out: cls.seq_relationship, pooler, which a BertForMaskedLM does not have",
+         "44 tensors", "bfloat16, untied, vocabulary 32")
+    says(ok("inspect", to), "bert.embeddings.LayerNorm.weight", "[32, 8]", "cls.predictions.decoder.bias")
+    refused(2, "a BertModel has no output layer to tie or untie", "convert",
+            **{"from": golden("bert_model"), "to": os.path.join(dir, "no"), "tie": "true"})
+    check(os.listdir(dir) == ["plain"], f"left behind: {os.listdir(dir)}")
+
+
 def test_runs_and_steps(dir):
     subprocess.run([WRITER, dir], check=True)
     run_dir = os.path.join(dir, "tied")

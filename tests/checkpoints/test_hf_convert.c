@@ -31,14 +31,14 @@ static bool same_model(const char *a, const char *b)
 static void splitting_and_joining_keep_every_bit(void **state)
 {
     (void)state;
-    HfConvert   h;
+    HfConvert h;
     HfConverted out;
-    Err         err;
-    char        dir[PATH_CAP], path[PATH_CAP], joined[PATH_CAP];
+    Err err;
+    char dir[PATH_CAP], path[PATH_CAP], joined[PATH_CAP];
     fixture_mkdir(dir);
     static const struct {
         uint64_t bytes;
-        int      files;
+        int files;
     } cases[] = {{0, 1}, {1, 28}, {3000, 4}, {1u << 30, 1}};
     for (size_t i = 0; i < LT_COUNT(cases); i++) {
         set_up(&h, dir, "single", "split");
@@ -64,10 +64,10 @@ static void splitting_and_joining_keep_every_bit(void **state)
 static void types_change_as_dtype_convert_says(void **state)
 {
     (void)state;
-    HfConvert   h;
+    HfConvert h;
     HfConverted out;
-    Err         err;
-    char        dir[PATH_CAP], golden[PATH_CAP];
+    Err err;
+    char dir[PATH_CAP], golden[PATH_CAP];
     fixture_mkdir(dir);
     set_up(&h, dir, "single", "bf16");
     h.dtype = DTYPE_BF16;
@@ -92,10 +92,10 @@ static void every_dress_becomes_the_plain_one(void **state)
 {
     (void)state;
     const char *const names[] = {"sharded", "headed", "wrapped", "bare", "inner", "untied"};
-    HfConvert         h;
-    HfConverted       out;
-    Err               err;
-    char              dir[PATH_CAP];
+    HfConvert h;
+    HfConverted out;
+    Err err;
+    char dir[PATH_CAP];
     fixture_mkdir(dir);
     for (size_t i = 0; i < LT_COUNT(names); i++) {
         set_up(&h, dir, names[i], names[i]);
@@ -110,13 +110,98 @@ static void every_dress_becomes_the_plain_one(void **state)
     fixture_rmdir(dir);
 }
 
+static void berts_become_the_plain_ones(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *folder;
+        int tensors;
+        int64_t parameters;
+        const char *left_out;
+    } cases[] = {
+        {"bert_pretrain", 46, 1694, ""}, {"bert_mlm", 42, 1604, ""},
+        {"bert_model", 39, 1568, ""},    {"bert_nopool", 37, 1496, ""},
+        {"bert_classify", 41, 1595, ""}, {"bert_tag", 39, 1523, ""},
+        {"bert_qa", 39, 1514, ""},       {"bert_sharded", 46, 1694, ""},
+        {"bert_bf16", 46, 1694, ""},     {"bert_untied", 48, 1854, ""},
+        {"bert_bare", 46, 1694, ""},     {"bert_old", 42, 1604, "cls.seq_relationship, pooler"},
+    };
+    char dir[PATH_CAP];
+    fixture_mkdir(dir);
+    for (size_t i = 0; i < LT_COUNT(cases); i++) {
+        HfConvert h;
+        HfConverted out;
+        HfFiles f;
+        Err err;
+        set_up(&h, dir, cases[i].folder, cases[i].folder);
+        fixture_must(hf_convert(&h, &out, &err), &err);
+        assert_true(same_model(h.from, h.to));
+        if (out.tensors != cases[i].tensors || out.parameters != cases[i].parameters)
+            fail_msg("%s: %d tensors, %lld parameters", cases[i].folder, out.tensors,
+                     (long long)out.parameters);
+        assert_string_equal(out.left_out.ignored, cases[i].left_out);
+        fixture_must(hf_files_open(&f, h.to, &err), &err);
+        const bool bare = strcmp(out.config.architecture, "BertModel") == 0;
+        assert_string_equal(hf_files_find(&f, "embeddings.LayerNorm.weight")->e->name,
+                            bare ? "embeddings.LayerNorm.weight"
+                                 : "bert.embeddings.LayerNorm.weight");
+        assert_int_equal(f.n, cases[i].tensors);
+        hf_files_close(&f);
+    }
+    fixture_rmdir(dir);
+}
+
+static void a_bert_is_tied_and_untied_and_its_rows_padded(void **state)
+{
+    (void)state;
+    HfConvert h;
+    HfConverted out;
+    Err err;
+    char dir[PATH_CAP], golden[PATH_CAP];
+    fixture_mkdir(dir);
+    set_up(&h, dir, "bert_pretrain", "untied");
+    h.tie = 0;
+    h.vocab_size = 32;
+    h.shard_bytes = 900;
+    fixture_must(hf_convert(&h, &out, &err), &err);
+    assert_true(out.files > 3);
+    assert_false(out.config.tie_word_embeddings);
+    Fixture f, plain;
+    fixture_load(&f, h.to);
+    fixture_load(&plain, h.from);
+    const float *head = fixture_tensor(&f, "head.weight")->data;
+    const float *bias = fixture_tensor(&f, "mlm.bias")->data;
+    assert_memory_equal(head, fixture_tensor(&plain, "embed.token.weight")->data,
+                        20 * 8 * sizeof(float));
+    assert_memory_equal(bias, fixture_tensor(&plain, "mlm.bias")->data, 20 * sizeof(float));
+    for (int i = 20; i < 32; i++) assert_true(!(bias[i] < 0 || bias[i] > 0));
+    fixture_free(&f);
+    fixture_free(&plain);
+    HfConvert back = {.dtype = HF_AS_IS, .tie = 1, .vocab_size = 20};
+    snprintf(back.from, sizeof back.from, "%s", h.to);
+    fixture_path(back.to, dir, "tied");
+    fixture_must(hf_convert(&back, &out, &err), &err);
+    assert_true(same_model(fixture_golden(golden, "bert_pretrain"), back.to));
+    set_up(&h, dir, "bert_untied", "no");
+    h.tie = 1;
+    assert_int_equal(hf_convert(&h, &out, &err), ERR_FORMAT);
+    assert_non_null(strstr(err.text, "cls.predictions.decoder.weight differs from"));
+    for (int tie = 0; tie < 2; tie++) {
+        set_up(&h, dir, "bert_tag", "no");
+        h.tie = tie;
+        assert_int_equal(hf_convert(&h, &out, &err), ERR_USAGE);
+        assert_non_null(strstr(err.text, "a BertForTokenClassification has no output layer"));
+    }
+    fixture_rmdir(dir);
+}
+
 static void heads_are_written_and_dropped_when_they_may_be(void **state)
 {
     (void)state;
-    HfConvert   h;
+    HfConvert h;
     HfConverted out;
-    Err         err;
-    char        dir[PATH_CAP], golden[PATH_CAP], path[PATH_CAP];
+    Err err;
+    char dir[PATH_CAP], golden[PATH_CAP], path[PATH_CAP];
     fixture_mkdir(dir);
     set_up(&h, dir, "single", "untied");
     h.tie = 0;
@@ -145,10 +230,10 @@ static void heads_are_written_and_dropped_when_they_may_be(void **state)
 static void rows_are_padded_with_zeros_and_stripped_again(void **state)
 {
     (void)state;
-    HfConvert   h;
+    HfConvert h;
     HfConverted out;
-    Err         err;
-    char        dir[PATH_CAP], golden[PATH_CAP];
+    Err err;
+    char dir[PATH_CAP], golden[PATH_CAP];
     const float zeros[12 * 8] = {0};
     fixture_mkdir(dir);
     set_up(&h, dir, "untied", "padded");
@@ -180,10 +265,10 @@ static void rows_are_padded_with_zeros_and_stripped_again(void **state)
 static void tokenizer_files_travel_and_targets_are_not_overwritten(void **state)
 {
     (void)state;
-    HfConvert   h;
+    HfConvert h;
     HfConverted out;
-    Err         err;
-    char        dir[PATH_CAP], golden[PATH_CAP], path[PATH_CAP], from[PATH_CAP];
+    Err err;
+    char dir[PATH_CAP], golden[PATH_CAP], path[PATH_CAP], from[PATH_CAP];
     fixture_mkdir(dir);
     fixture_copy(fixture_path(from, dir, "from"), fixture_golden(golden, "single"));
     fixture_put(fixture_path(path, from, "tokenizer.json"), "{}", 2);
@@ -213,6 +298,8 @@ int main(void)
         cmocka_unit_test(splitting_and_joining_keep_every_bit),
         cmocka_unit_test(types_change_as_dtype_convert_says),
         cmocka_unit_test(every_dress_becomes_the_plain_one),
+        cmocka_unit_test(berts_become_the_plain_ones),
+        cmocka_unit_test(a_bert_is_tied_and_untied_and_its_rows_padded),
         cmocka_unit_test(heads_are_written_and_dropped_when_they_may_be),
         cmocka_unit_test(rows_are_padded_with_zeros_and_stripped_again),
         cmocka_unit_test(tokenizer_files_travel_and_targets_are_not_overwritten),
