@@ -8,6 +8,9 @@
 //         one comes, s takes a factor exp(m_old - m_new). At the end the threads' m and s are
 //         joined the same way. exp(x) is exp2(x log2(e)), one instruction of the special function
 //         unit.
+//         hit is a kernel of its own, which evaluation alone starts: training has none of it.
+//         Before the gradient takes the logits' place a thread looks for a column of its own that
+//         is larger than the target's, or as large and before it. The loss needs no such order.
 //
 // TILING  groups (grid.cuh): up to 512 threads a row, at least 4 units of 8 columns each.
 //
@@ -19,11 +22,13 @@
 //         comes from L2: a row of 50,304 in bf16 has 98 KB, and the rows in work at one time fit.
 //
 // COST    memory reads and writes each logit once: 4 bytes an element in bf16; L2 gives it twice.
+//         hit reads them once more.
 // RULES   Every column belongs to one thread in both sweeps, the target's, too: nobody
 //         reads what another one wrote.
 //         A row's bits depend on V alone. What columns V .. Vp-1 hold is not used.
 // SHAPES  any N, V, Vp and alignment; vectors when Vp is a multiple of 8.
-// REGISTERS (sm_90, no spills)  58, 59 unaligned: two blocks of 512 threads a processor
+// REGISTERS (sm_90, no spills)  58, 59 unaligned: two blocks of 512 threads a processor;
+//         hit 30, 31 unaligned
 //
 // SPDX-License-Identifier: MIT
 #include "engine/base/token.h"
@@ -124,6 +129,41 @@ __device__ __forceinline__ void write_gradient(const CrossEntropyArgs &a, int64_
     }
 }
 
+// Is the target's logit, xt, the first of the largest as far as this thread's columns go? A NaN
+// compares with nothing.
+template <bool ALIGNED>
+__device__ __forceinline__ bool none_before(const CrossEntropyArgs &a, int64_t row, int64_t target,
+                                            float xt)
+{
+    bool none = isfinite(xt);
+    for (int64_t c = threadIdx.x * W; c < a.V; c += blockDim.x * W) {
+        float x[W];
+        load(x, a.logits, a.dtype, row + c, ALIGNED ? W : a.V - c, ALIGNED);
+#pragma unroll
+        for (int k = 0; k < W; k++)
+            if (c + k < a.V) none &= c + k < target ? x[k] < xt : x[k] <= xt;
+    }
+    return none;
+}
+
+template <bool ALIGNED> __global__ void __launch_bounds__(GROUP_MAX) hit_kernel(CrossEntropyArgs a)
+{
+    __shared__ GroupScratch<float> scratch;
+    const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.y;
+    for (int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.y; first < a.N;
+         first += step) {
+        const int64_t n = first + threadIdx.y, row = n * a.Vp;
+        const int64_t target = n < a.N ? a.target[n] : TOKEN_IGNORE;
+        float miss = 1;
+        if (target != TOKEN_IGNORE) {
+            const float xt = load_one(a.logits, a.dtype, row + target);
+            miss = none_before<ALIGNED>(a, row, target, xt) ? 0.0f : 1.0f;
+        }
+        miss = group_max(miss, scratch);
+        if (n < a.N && threadIdx.x == 0) a.hit[n] = 1 - miss;
+    }
+}
+
 template <bool ALIGNED>
 __global__ void __launch_bounds__(GROUP_MAX) cross_entropy_kernel(CrossEntropyArgs a)
 {
@@ -162,7 +202,12 @@ size_t cuda_cross_entropy_scratch(const CudaDevice *, const CrossEntropyArgs *)
 int cuda_cross_entropy(const CudaDevice *d, const CrossEntropyArgs *a, void *)
 {
     const dim3 block = group_block(a->V, UNITS, GROUP_MAX);
+    const LaunchShape shape = {.grid = dim3(grid_blocks(a->N, block.y, INT32_MAX)), .block = block};
     const bool aligned = a->Vp % W == 0 && is_aligned(a->logits);
-    return launch({.grid = dim3(grid_blocks(a->N, block.y, INT32_MAX)), .block = block}, d->stream,
+    if (a->hit) {
+        const int e = launch(shape, d->stream, aligned ? hit_kernel<true> : hit_kernel<false>, *a);
+        if (e != cudaSuccess) return e;
+    }
+    return launch(shape, d->stream,
                   aligned ? cross_entropy_kernel<true> : cross_entropy_kernel<false>, *a);
 }

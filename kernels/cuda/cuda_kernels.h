@@ -48,6 +48,8 @@ LT_C_BEGIN
 CUDA_KERNEL(cuda_embedding_fwd, EmbeddingFwdArgs);
 CUDA_KERNEL(cuda_embedding_bwd, EmbeddingBwdArgs);
 CUDA_KERNEL(cuda_act_bwd, ActBwdArgs);
+CUDA_KERNEL(cuda_gather_rows, GatherRowsArgs);
+CUDA_KERNEL(cuda_scatter_rows, ScatterRowsArgs);
 CUDA_KERNEL(cuda_dropout, DropoutArgs);
 CUDA_KERNEL(cuda_layernorm_fwd, LayernormFwdArgs);
 CUDA_KERNEL(cuda_layernorm_bwd, LayernormBwdArgs);

@@ -18,9 +18,8 @@ static Status legal_epilogue(const MatmulFp8Args *a, Err *err)
 {
     if ((unsigned)a->epilogue > MATMUL_DGELU || (unsigned)a->act > ACT_TANH)
         return err_set(err, ERR_USAGE, "epilogue %d, act %d", (int)a->epilogue, (int)a->act);
-    if (a->accumulate &&
-        (a->epilogue != MATMUL_PLAIN || a->c_dtype != DTYPE_F32 || a->out.scale || !a->C))
-        return err_set(err, ERR_USAGE, "accumulate goes with a plain f32 C only");
+    if (a->accumulate && (a->epilogue != MATMUL_PLAIN || a->out.scale || !a->C))
+        return err_set(err, ERR_USAGE, "accumulate goes with a plain C only");
     if (a->dbias && a->epilogue != MATMUL_DGELU)
         return err_set(err, ERR_USAGE, "dbias goes with the gradient of the activation only");
     return ERR_NONE;

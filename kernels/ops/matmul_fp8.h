@@ -2,7 +2,7 @@
 //
 // Math:    S = (sum_k A[m,k] B[n,k]) * (*a_inv * *b_inv)     the sum in f32 or better, scaled once
 //          S = S + bias                                      over columns, when bias is not NULL
-//   epilogue MATMUL_PLAIN  x = S,                    or C += S with accumulate (f32 C)
+//   epilogue MATMUL_PLAIN  x = S,                    or C + S with accumulate
 //            MATMUL_GELU   aux = S (rounded to c_dtype), x = act(aux)
 //            MATMUL_DGELU  x = S * act'(aux)
 //          C[m,n] = x rounded to c_dtype, when C is not NULL
@@ -20,7 +20,7 @@
 //          aux NULL with MATMUL_GELU: not stored; the value is still rounded.
 //          The values of A and B beyond K of a row are not read as numbers.
 // Legal:   A and B: e4m3 e4m3, e5m2 e4m3 or e4m3 e5m2; 16-byte aligned, lda, ldb multiples of 16;
-//          a_inv, b_inv 16-byte aligned; accumulate only with MATMUL_PLAIN, c_dtype f32 and no out;
+//          a_inv, b_inv 16-byte aligned; accumulate only with MATMUL_PLAIN, C and no out;
 //          dbias only with MATMUL_DGELU; C, out or both.
 // Repeat:  bitwise, whatever the threads.
 // Cost:    2 M N K FLOP at twice the rate of bf16 where the hardware has FP8.

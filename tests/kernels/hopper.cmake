@@ -14,6 +14,7 @@ endfunction()
 
 lathe_hopper_test(attention_fwd_hopper few_shapes)
 lathe_hopper_test(attention_bwd_hopper small_shapes_with_every_mask)
+lathe_hopper_test(attention_sequences small) # and the plain kernels
 lathe_hopper_test(matmul_hopper quick lathe_op_harness)
 lathe_hopper_test(matmul_fp8_hopper quick lathe_op_harness)
 

@@ -51,16 +51,17 @@ typedef struct AttentionCase {
     int64_t B, H, Tq, Tk, D;
     bool packed, causal;
     int64_t window, q_pos0;
-    int segments; // 1: documents; 2: and queries that see nothing
+    int segments; // 1: documents; 2: and queries that see nothing; rows of an encoder,
+                  // padded behind 3: one sequence, 4: three
     double p;
 } AttentionCase;
 
 LT_C_BEGIN
-extern const AttentionCase attention_fwd_cases[24];
+extern const AttentionCase attention_fwd_cases[28];
 void build_attention_fwd(Case *c, int variant, const Mix *m);
-extern const AttentionCase attention_bwd_cases[20];
+extern const AttentionCase attention_bwd_cases[24];
 void build_attention_bwd(Case *c, int variant, const Mix *m);
-extern const MatmulFp8Case matmul_fp8_cases[46];
+extern const MatmulFp8Case matmul_fp8_cases[49];
 void build_matmul_fp8(Case *c, int variant, const Mix *m);
 extern const Fp8QuantizeCase fp8_quantize_cases[24];
 void build_fp8_quantize(Case *c, int variant, const Mix *m);

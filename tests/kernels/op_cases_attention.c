@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-const AttentionCase attention_fwd_cases[24] = {
+const AttentionCase attention_fwd_cases[28] = {
     {1, 1, 1, 1, 1, true, true, 0, 0, 0, 0},     {2, 2, 7, 7, 8, true, true, 0, 0, 0, 0},
     {1, 3, 33, 33, 16, false, false, 0, 0, 0, 0}, {2, 2, 64, 64, 32, true, true, 0, 0, 0, 0},
     {1, 2, 65, 65, 64, true, true, 0, 0, 1, 0},  {1, 2, 63, 63, 20, true, true, 9, 0, 0, 0.1},
@@ -19,8 +19,10 @@ const AttentionCase attention_fwd_cases[24] = {
     {1, 2, 33, 90, 64, false, true, 0, 55, 0, 0}, {1, 1, 47, 47, 32, true, false, 7, 0, 1, 0},
     {2, 1, 70, 70, 128, true, true, 0, 0, 2, 0.3}, {1, 1, 66, 66, 192, true, true, 0, 0, 0, 0},
     {1, 1, 65, 65, 256, true, false, 0, 0, 1, 0.1}, {1, 2, 33, 33, 300, true, true, 16, 0, 0, 0},
+    {2, 1, 128, 128, 64, true, false, 0, 0, 3, 0.1}, {1, 1, 128, 128, 32, true, false, 0, 0, 4, 0},
+    {2, 1, 127, 127, 64, true, false, 0, 0, 4, 0}, {1, 2, 100, 100, 32, true, false, 0, 0, 3, 0.1},
 };
-const AttentionCase attention_bwd_cases[20] = {
+const AttentionCase attention_bwd_cases[24] = {
     {1, 1, 1, 1, 1, true, true, 0, 0, 0, 0},     {2, 2, 7, 7, 8, true, true, 0, 0, 0, 0},
     {1, 3, 33, 33, 16, false, false, 0, 0, 0, 0}, {2, 2, 64, 64, 32, true, true, 0, 0, 0, 0},
     {1, 2, 65, 65, 64, true, true, 0, 0, 1, 0},  {1, 2, 63, 63, 20, true, true, 9, 0, 0, 0.1},
@@ -31,7 +33,21 @@ const AttentionCase attention_bwd_cases[20] = {
     {2, 1, 100, 100, 96, true, true, 0, 0, 2, 0}, {1, 1, 47, 47, 32, true, false, 7, 0, 1, 0},
     {2, 1, 70, 70, 128, true, true, 0, 0, 2, 0.3}, {1, 1, 66, 66, 192, true, true, 0, 0, 0, 0},
     {1, 1, 65, 65, 256, true, false, 0, 0, 1, 0.1}, {1, 2, 33, 33, 300, true, true, 16, 0, 0, 0},
+    {2, 1, 128, 128, 64, true, false, 0, 0, 3, 0.1}, {1, 1, 128, 128, 32, true, false, 0, 0, 4, 0},
+    {2, 1, 127, 127, 64, true, false, 0, 0, 4, 0}, {1, 2, 100, 100, 32, true, false, 0, 0, 3, 0.1},
 };
+
+// What query i of an encoder's row b sees: one of three sequences, or of one; none in padding.
+static void bounds_in_row(const AttentionCase *k, int64_t b, int64_t i, int32_t *lo, int32_t *hi)
+{
+    const int64_t T = k->Tk, pack[5] = {0, T / 2 + b, T / 2 + b + 2, T - T / 8, T};
+    const int64_t one[3] = {0, T - T / 3 * b - 5, T};
+    const int64_t *const end = k->segments == 4 ? pack : one;
+    int64_t n = 0;
+    while (i >= end[n + 1]) n++;
+    *lo = (int32_t)end[n];
+    *hi = (int32_t)(end[n + 1] == T ? end[n] : end[n + 1]); // padding is last
+}
 
 static AttentionMask mask_of(Case *c, const AttentionCase *k, const int32_t *host[2])
 {
@@ -43,7 +59,12 @@ static AttentionMask mask_of(Case *c, const AttentionCase *k, const int32_t *hos
     int32_t *l = tensor_host(lo), *h = tensor_host(hi);
     for (int64_t b = 0; b < k->B; b++) {
         for (int64_t i = 0; i < k->Tq; i++) {
-            const int64_t cut = k->Tk / 3 + b, at = b * k->Tq + i; // two documents
+            const int64_t at = b * k->Tq + i;
+            if (k->segments > 2) {
+                bounds_in_row(k, b, i, &l[at], &h[at]);
+                continue;
+            }
+            const int64_t cut = k->Tk / 3 + b; // two documents
             l[at] = (int32_t)(i < cut ? 0 : cut);
             h[at] = (int32_t)(i < cut ? cut : k->Tk);
             if (k->segments == 2 && i % 5 == 2) h[at] = l[at]; // sees nothing

@@ -32,7 +32,7 @@ enum {
     HAS_NAN = 131072, // a NaN in A
 };
 
-const MatmulFp8Case matmul_fp8_cases[46] = {
+const MatmulFp8Case matmul_fp8_cases[49] = {
     {1, 1, 1, EXACT, MATMUL_PLAIN, 0},
     {16, 16, 16, EXACT | FAST | BIAS, MATMUL_PLAIN, 0},
     {129, 33, 17, EXACT | E5_A | PAD, MATMUL_PLAIN, 0},
@@ -83,6 +83,10 @@ const MatmulFp8Case matmul_fp8_cases[46] = {
     {129, 33, 300, FAST | BIAS | NO_C | NO_AUX | OUT_QT | PAD, MATMUL_GELU, ACT_GELU_ERF},
     {40, 64, 48, E5_A, MATMUL_PLAIN, 0},
     {150, 16, 16, EXACT | FAST | BIAS | NO_C | NO_AUX | OUT_Q | SMALL, MATMUL_GELU, ACT_RELU},
+    // Onto a C of 16 bits: a gradient that is there.
+    {40, 72, 272, E5_A | ACCUMULATE, MATMUL_PLAIN, 0},
+    {33, 20, 32, EXACT | E5_A | ACCUMULATE | PAD, MATMUL_PLAIN, 0},
+    {72, 40, 528, EXACT | E5_A | ACCUMULATE, MATMUL_PLAIN, 0},
 };
 
 static void build_out(Case *c, MatmulFp8Args *a, int flags, double slack)

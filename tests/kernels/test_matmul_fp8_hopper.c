@@ -180,6 +180,7 @@ static void powers_of_two_come_out_exact(void **state)
     run(FAST_GELU, 1, EXACT | BIAS | BOTH | TINY, ACT_RELU, (Shape){136, 104, 512, 2, 0});
     run(FAST_GELU, 1, EXACT | NO_C | NO_AUX | BOTH | LONG_QT, ACT_RELU, (Shape){37, 72, 768, 2, 0});
     run(PLAIN, 1, EXACT, 0, (Shape){131, 136, 16, 2, 1});
+    run(PLAIN, 1, EXACT | ADD, 0, (Shape){131, 136, 272, 2, 1});
     run(PLAIN_F32, 1, EXACT | ADD, 0, (Shape){40, 131, 512, 2, 0});
     run(PLAIN_F32, 3, EXACT | ADD, 0, (Shape){40, 51, 3072, 4, 1});
     run(DGELU, 1, EXACT | BOTH | NO_C | DBIAS, ACT_RELU, (Shape){136, 104, 768, 2, 0});
@@ -231,6 +232,7 @@ static void parts_of_k_are_summed_in_order(void **state)
     run(PLAIN_F32, 4, ADD, 0, (Shape){136, 136, 904, 4, 0}); // 1 or 2 k-blocks
     run(PLAIN_F32, 5, 0, 0, (Shape){264, 72, 640, 6, 1});    // 1
     run(PLAIN, 2, BIAS, 0, (Shape){40, 136, 520, 4, 0});
+    run(PLAIN, 2, ADD, 0, (Shape){40, 136, 520, 4, 0});
     run(DGELU, 3, BOTH | DBIAS, ACT_GELU_TANH, (Shape){136, 72, 712, 4, 0});
 }
 
@@ -240,7 +242,7 @@ static void quick_cases_come_out_right(void **state)
     (void)state;
     run(FAST, 1, BIAS, 0, (Shape){136, 264, 328, 2, 0});
     run(FAST_GELU, 1, EXACT | BIAS | BOTH, ACT_RELU, (Shape){136, 136, 136, 2, 0});
-    run(PLAIN, 1, 0, 0, (Shape){72, 72, 640, 2, 0});
+    run(PLAIN, 1, ADD, 0, (Shape){72, 72, 640, 2, 0});
     run(PLAIN_F32, 2, ADD, 0, (Shape){72, 72, 520, 4, 0});
     run(DGELU, 1, EXACT | BOTH | DBIAS | TINY, ACT_RELU, (Shape){136, 136, 264, 2, 0});
 }

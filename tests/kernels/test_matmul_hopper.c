@@ -180,6 +180,7 @@ static void f16_operands_come_out_right(void **state)
         run(kind, SMALL, 1, F16, ACT_GELU_TANH, (Shape){136, 264, 328, 3, 0});
         run(kind, SMALL, 1, F16 | BIAS, ACT_GELU_ERF, (Shape){77, 51, 61, 2, 1});
     }
+    run(NN, SMALL, 1, F16 | ADD, 0, (Shape){136, 264, 328, 3, 0});
 }
 
 static void parts_of_k_are_summed_in_order(void **state)
@@ -254,7 +255,7 @@ static void what_tma_cannot_take_is_refused_with_a_reason(void **state)
                              .c_dtype = DTYPE_BF16};
     const char *why = "";
     assert_true(hopper_matmul_supports(d, &good, &why));
-    MatmulArgs bad[10];
+    MatmulArgs bad[11];
     for (int i = 0; i < (int)LT_COUNT(bad); i++) bad[i] = good;
     bad[0].lda = 12;
     bad[1].A = memory + 2;
@@ -266,6 +267,7 @@ static void what_tma_cannot_take_is_refused_with_a_reason(void **state)
     bad[7].c_dtype = DTYPE_F16;
     bad[8].K = (int64_t)1 << 31, bad[8].lda = bad[8].ldb = bad[8].K;
     bad[9].epilogue = MATMUL_DGELU; // not with this transposition
+    bad[10].epilogue = MATMUL_GELU, bad[10].act = ACT_TANH;
     for (int i = 0; i < (int)LT_COUNT(bad); i++) {
         why = NULL;
         if (hopper_matmul_supports(d, &bad[i], &why) || !why) fail_msg("%d is not refused", i);

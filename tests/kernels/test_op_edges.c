@@ -58,6 +58,48 @@ static void loss_of_huge_logits_is_finite(void **state)
     assert_true(fabs((double)loss - 1.3132616875) < 1e-5);
 }
 
+static void hit_is_the_first_of_the_largest(void **state)
+{
+    (void)state;
+    enum { V = 3, N = 8 };
+    static const struct {
+        float   x[V];
+        int32_t target;
+        float   hit;
+    } rows[N] = {{{1, 3, 2}, 1, 1},        {{1, 3, 2}, 2, 0},
+                 {{3, 3, 2}, 0, 1},        {{3, 3, 2}, 1, 0}, // as large, but not the first
+                 {{NAN, 3, 2}, 1, 0},      {{NAN, 3, 2}, 0, 0},
+                 {{1, INFINITY, 2}, 1, 0}, {{1, 3, 2}, TOKEN_IGNORE, 0}};
+    float   x[N * V], loss[N], hit[N];
+    int32_t target[N];
+    for (int n = 0; n < N; n++) {
+        memcpy(x + n * V, rows[n].x, sizeof rows[n].x);
+        target[n] = rows[n].target;
+    }
+    CrossEntropyArgs a = {.loss = loss, .hit = hit, .logits = x, .target = target, .N = N};
+    a.V = a.Vp = V;
+    MUST(cross_entropy_ref(&a, NULL, NULL));
+    for (int n = 0; n < N; n++) assert_true(hit[n] == rows[n].hit);
+}
+
+static void rows_are_gathered_and_added_back(void **state)
+{
+    (void)state;
+    enum { N = 3, C = 2, n = 4 };
+    const float   x[N * C] = {1, 2, 3, 4, 5, 6};
+    const int32_t twice[n] = {2, -1, 0, 2}, once[n] = {2, -1, 0, -1};
+    float         out[n * C], back[N * C] = {10, 20, 30, 40, 50, 60};
+    MUST(gather_rows_ref(
+        &(GatherRowsArgs){.out = out, .x = x, .row = twice, .n = n, .N = N, .C = C}, NULL, NULL));
+    const float gathered[n * C] = {5, 6, 0, 0, 1, 2, 5, 6};
+    assert_memory_equal(out, gathered, sizeof out);
+    MUST(scatter_rows_ref(
+        &(ScatterRowsArgs){.out = back, .x = out, .row = once, .n = n, .N = N, .C = C}, NULL,
+        NULL));
+    const float added[N * C] = {11, 22, 30, 40, 55, 66};
+    assert_memory_equal(back, added, sizeof back);
+}
+
 static void nan_stays_in_its_row(void **state)
 {
     (void)state;
@@ -409,6 +451,10 @@ static void checks_refuse_and_say_why(void **state)
     refused(attention_fwd_check(&t, &err), &err, "window");
     const CastArgs k = {.dst = x, .src = ids, .n = 1, .src_dtype = DTYPE_I32};
     refused(cast_check(&k, &err), &err, "src is i32");
+    const GatherRowsArgs g = {.n = 1, .N = 1, .C = 1};
+    refused(gather_rows_check(&g, &err), &err, "NULL");
+    const ScatterRowsArgs r = {.n = 1, .N = 1};
+    refused(scatter_rows_check(&r, &err), &err, "C = 0");
 }
 
 // ---- the table --------------------------------------------------------------------------------
@@ -509,6 +555,8 @@ int main(void)
         cmocka_unit_test(padded_vocabulary_takes_no_part),
         cmocka_unit_test(loss_without_gradient_leaves_logits_alone),
         cmocka_unit_test(loss_of_huge_logits_is_finite),
+        cmocka_unit_test(hit_is_the_first_of_the_largest),
+        cmocka_unit_test(rows_are_gathered_and_added_back),
         cmocka_unit_test(nan_stays_in_its_row),
         cmocka_unit_test(constant_row_gives_the_bias),
         cmocka_unit_test(statistics_are_those_of_the_rounded_residual),

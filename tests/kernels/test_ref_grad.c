@@ -202,7 +202,7 @@ static double mlp_loss(void *ctx)
 static void matmul_epilogues_give_the_slopes_of_an_mlp(void **state)
 {
     (void)state;
-    static const Activation acts[] = {ACT_GELU_TANH, ACT_GELU_ERF};
+    static const Activation acts[] = {ACT_GELU_TANH, ACT_GELU_ERF, ACT_TANH};
     for (int i = 0; i < (int)LT_COUNT(acts); i++) {
         Mlp m;
         m.act = acts[i];
