@@ -89,10 +89,22 @@ static Status precision_rules(Rules *r)
     return ERR_NONE;
 }
 
+// A model folder says by itself what it learns.
+static Status architecture_rules(Rules *r)
+{
+    const Options *o = r->o;
+    const bool bert = strcmp(o->architecture, "bert") == 0;
+    if (!fine(r, OPT_task) || !fine(r, OPT_architecture) || o->init_from[0]) return ERR_NONE;
+    if (!option_in_words(bert ? "lm" : "pretrain mlm", o->task)) return ERR_NONE;
+    return problems_add(r->p, r->err, "", "task=%s is not learnt by architecture=%s", o->task,
+                        o->architecture);
+}
+
 static Status model_rules(Rules *r)
 {
     const Options *o = r->o;
     TRY(size_rule(r));
+    TRY(architecture_rules(r));
     TRY(precision_rules(r));
     if (fine(r, OPT_n_embd) && fine(r, OPT_n_head) && o->n_embd % o->n_head)
         TRY(problems_add(r->p, r->err, "", "n_embd %lld is not a multiple of n_head %lld",
@@ -255,7 +267,10 @@ Status options_rules(const Options *o, OptionCommand cmd, Problems *p, Err *err)
     Rules r = {o, p, err};
     switch (cmd) {
     case C_TRAIN: TRY(model_rules(&r)); return train_rules(&r);
-    case C_PLAN: return model_rules(&r);
+    case C_PLAN:
+        if (fine(&r, OPT_task) && option_in_words("classify tag qa", o->task))
+            TRY(problems_add(p, err, "", "plan is of learning text, not of task=%s", o->task));
+        return model_rules(&r);
     case C_GENERATE:
         TRY(need(&r, OPT_model, o->model, "a run folder, step folder or Hugging Face folder"));
         if (o->prompt[0] && o->prompt_file[0])

@@ -74,7 +74,7 @@ static StreamOptions stream_options(const Run *r, StreamSplit split, int64_t voc
 {
     const Options *o = r->o;
     return (StreamOptions){.data = o->data,
-                           .content = r->finetune.on                 ? STREAM_EXAMPLES
+                           .content = r->finetune.on               ? STREAM_EXAMPLES
                                       : pretrains(&r->setup.model) ? STREAM_PAIRS
                                                                    : STREAM_TOKENS,
                            .examples = split == STREAM_TRAIN ? &r->finetune.train_view
@@ -93,6 +93,21 @@ static StreamOptions stream_options(const Run *r, StreamSplit split, int64_t voc
                            .document_mask = o->data_document_mask,
                            .completion_only = strcmp(o->loss_mask, "completion") == 0,
                            .vocab_size = vocab};
+}
+
+// A folder's model learns what it was made for.
+static Status check_task(const Options *o, const ModelConfig *c, const HfConfig *hf,
+                         const char *dir, Err *err)
+{
+    const char *can = c->head == HEAD_LM         ? "lm"
+                      : c->head == HEAD_PRETRAIN ? "pretrain"
+                      : c->head == HEAD_MLM      ? "mlm"
+                                                 : "";
+    if (can[0] && (!o->task[0] || strcmp(o->task, can) == 0)) return ERR_NONE;
+    const Status st = err_set(err, ERR_USAGE, "the model in %s (%s) does not learn %s%s", dir,
+                              hf->architecture, o->task[0] ? "task=" : "from text", o->task);
+    if (!can[0]) err_hint(err, "--task=classify, tag or qa with --data.train=FILE fine-tunes it");
+    return st;
 }
 
 // The model: of the checkpoint to go on from, of init_from, or of the options.
@@ -117,6 +132,8 @@ static Status choose_model(Run *r, ModelConfig *c, Err *err)
         TRY(finetune_open(&r->finetune, r->o, &hf, dir, r->resumed_from[0] != 0, err));
         finetune_model(&r->finetune, c);
         finetune_facts(&r->finetune, &r->info);
+    } else {
+        TRY(check_task(o, c, &hf, dir, err));
     }
     if (r->resumed_from[0]) return ERR_NONE;
     if (options_given(o, OPT_dropout))
@@ -483,9 +500,8 @@ static Status make_run(Run *r, Err *err)
         TRY_CTX(ckpt_prepare(r->o->run, err), err, "making room for checkpoints");
     r->pending.step = r->lost.step = -1;
     r->saved_step = r->resumed_from[0] ? r->state.step : -1;
-    r->kept = (RunSave){.step = r->state.best_step,
-                        .loss = r->state.best_loss,
-                        .score = r->state.best_score};
+    r->kept = (RunSave){
+        .step = r->state.best_step, .loss = r->state.best_loss, .score = r->state.best_score};
     if (r->finetune.on) TRY(keep_tokenizer(r, err));
     TRY(run_open_metrics(r, err));
     return open_mllog(r, err);

@@ -232,6 +232,8 @@ def test_wrong_use_is_told(folder):
         (("train",), dict(task="classify", init_from=base, data__train=empty, **new), "there is no example"),
         (("train",), dict(task="classify", init_from=base, data__train=data, block_size=41, **new), "8 to 40"),
         (("train",), dict(task="classify", init_from=gpt, data__train=data, **new), "fine-tunes BERTs"),
+        (("train",), dict(task="mlm", data="x", **new), "task=mlm is not learnt by architecture=gpt"),
+        (("plan",), dict(task="qa"), "plan is of learning text"),
         (("predict",), dict(model=base, device="cpu"), "neither labels nor answers"),
         (("predict",), dict(model=gpt, embed="mean", device="cpu"), "embed is of BERTs"),
         (("predict", "a", "b"), dict(model=base, embed="mean", device="cpu"), "one file"),
