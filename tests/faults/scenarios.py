@@ -275,6 +275,8 @@ def give(given):
        out=os.path.join(given, "wordpiece"))
     ok("train", data=os.path.join(given, "data"), run=os.path.join(given, "run"),
        **{**MODEL, **SAVING, "max_steps": 4})
+    shutil.copytree(os.path.join(lathe.SOURCE, "tests", "checkpoints", "golden", "bert_nopool"),
+                    os.path.join(given, "bert"))
     write(os.path.join(given, "choices.jsonl"), json.dumps(
         {"ctx": "the of", "endings": ["and to", "in that"], "label": 0}) + "\n")
     os.makedirs(os.path.join(given, "config"))
@@ -313,6 +315,7 @@ SCENARIOS = [
     Says("eval_text", ["eval"], model="G/run", text="G/data.txt", **LOAD),
     Says("eval_choices", ["eval"], model="G/run", choices="G/choices.jsonl", **LOAD),
     Makes("convert", ["convert"], **{"from": "G/run"}, to="W/out", dtype="bf16"),
+    Says("inspect_bert", ["inspect", "G/bert"]),
     Says("inspect_run", ["inspect", "G/run"]),
     Says("inspect_step", ["inspect", "G/run/checkpoints/step-00000004", "--verify"]),
     Says("inspect_data", ["inspect", "G/data", "--verify"]),
