@@ -51,5 +51,14 @@ def test_what_takes_memory(folder):
     check(split["micro_batches"] == 16 and split["tokens_a_step"] == 4096, f"{split}")
 
 
+def test_lamb_takes_a_table_and_two_sweeps_more(folder):
+    adamw, lamb = (plan(preset="gpt2", batch_size=4, block_size=64, optimizer=o) for o in ("adamw", "lamb"))
+    check((adamw["optimizer"], lamb["optimizer"]) == ("adamw", "lamb"), "which one")
+    tensors = 2 + 12 * (12 + 4) + 2  # q, k and v are three, twice a layer
+    check(lamb["memory"]["table of tensors"] >= 32 * tensors, f"{lamb['memory']}")
+    check(0 < lamb["memory_bytes"] - adamw["memory_bytes"] < 2**20, "moments are AdamW's")
+    check("LAMB" in ok("plan", preset="gpt2", optimizer="lamb").out, "in the text, too")
+
+
 if __name__ == "__main__":
     sys.exit(main([v for k, v in list(globals().items()) if k.startswith("test_")]))

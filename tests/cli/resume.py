@@ -111,6 +111,31 @@ def test_accumulation(folder):
     case(folder, "fp32", [(55, signal.SIGTERM)], batch_size=2, batch_tokens=256)
 
 
+LAMB = dict(optimizer="lamb", schedule="poly", poly_power=2, beta2=0.999, eps=1e-6, weight_decay=0.01,
+            learning_rate=2e-2)
+
+
+def test_lamb_and_another_optimizer_is_refused(folder):
+    case(folder, "fp32", [(90, signal.SIGTERM)], **LAMB)
+    parts = os.path.join(folder, "parts")
+    r = run("train", data=os.path.join(folder, "data"), run=parts, optimizer="adamw")
+    check(r.code == 2 and "optimizer" in r.err, "another optimizer is refused on resume", r)
+    first, last = losses(parts)[1], losses(parts)[STEPS]
+    check(last < 0.7 * first, f"LAMB learns: loss {first} at first, {last} at the end")
+
+
+def test_lamb_bf16_killed(folder):
+    case(folder, "bf16", [(60, signal.SIGKILL)], **LAMB)
+
+
+def test_lamb_fp16(folder):
+    case(folder, "fp16", [(60, signal.SIGTERM)], **LAMB)
+
+
+def test_lamb_fp8(folder):
+    case(folder, "fp8", [(60, signal.SIGTERM)], **LAMB)
+
+
 def test_at_the_last_step_of_an_epoch(folder):
     """Stopped exactly there, one before and one behind, by max_steps."""
     data = data_of(folder)

@@ -380,6 +380,29 @@ static void adamw_copies_the_rounded_master(void **state)
     assert_int_equal(p, bf16_from_f32(w));
 }
 
+static void lamb_moves_a_tensor_by_its_own_length(void **state)
+{
+    (void)state;
+    // Two tensors with the same direction, the second one twice as long; a bias moves by u.
+    float          w[6] = {3, 4, 6, 8, 6, 8}, m[6] = {0}, v[6] = {0};
+    float          g[6] = {1e-3f, -1e3f, 5, -7, 5, -7};
+    LambSegment    s[3] = {{0, 2, 0, 0, 1}, {2, 2, 0, 0, 1}, {4, 2, 0, 0, 0}};
+    const StepGate gate = {.rates      = {.step = 1, .lr = 0.1, .correct1 = 0.1, .correct2 = 0.05},
+                           .grad_scale = 1};
+    LambArgs       a    = {.w = w, .m = m, .v = v, .grad = g, .segment = s, .gate = &gate};
+    a.n                 = 6;
+    a.n_segment         = 3;
+    a.n_chunk           = lamb_chunks(s, 3);
+    a.beta1             = 0.9;
+    a.beta2             = 0.95;
+    a.eps               = 1e-12;
+    MUST(lamb_ref(&a, NULL, NULL));
+    const double r = 0.1 / sqrt(2.0); // first step: u is the sign
+    const double want[6] = {3 - 5 * r, 4 + 5 * r, 6 - 10 * r, 8 + 10 * r, 6 - 0.1, 8 + 0.1};
+    for (int i = 0; i < 6; i++)
+        if (!(fabs((double)w[i] - want[i]) < 2e-6)) fail_msg("w[%d] = %.9g", i, (double)w[i]);
+}
+
 // ---- what the checks refuse -------------------------------------------------------------------
 
 static void refused(Status s, const Err *err, const char *word)
@@ -440,6 +463,19 @@ static void checks_refuse_and_say_why(void **state)
     a.step = 1;
     a.eps  = 0;
     refused(adamw_check(&a, &err), &err, "eps");
+    const StepGate gate = {.rates = {.step = 1}};
+    LambSegment    s    = {.n = 1};
+    LambArgs       b    = {.w = x, .m = x, .v = x, .grad = x, .n = 1, .n_segment = 1, .eps = 1e-6};
+    b.segment           = &s;
+    b.n_chunk           = lamb_chunks(&s, 1);
+    refused(lamb_check(&b, &err), &err, "gate");
+    b.gate = &gate;
+    MUST(lamb_check(&b, &err));
+    b.n_chunk = 3; // of one segment and one element there are at most two
+    refused(lamb_check(&b, &err), &err, "3 chunks");
+    b.n_chunk = 1;
+    b.beta2   = 1;
+    refused(lamb_check(&b, &err), &err, "beta2 = 1");
     AttentionFwdArgs t = {
         .out = x, .q = x, .k = x, .v = x, .B = 1, .H = 2, .Tq = 1, .Tk = 1, .D = 4};
     t.q_row = t.kv_row = t.out_row = 8;
@@ -571,6 +607,7 @@ int main(void)
         cmocka_unit_test(dropped_nan_is_zero),
         cmocka_unit_test(embedding_rows_repeat_and_ids_count_from_position0),
         cmocka_unit_test(adamw_copies_the_rounded_master),
+        cmocka_unit_test(lamb_moves_a_tensor_by_its_own_length),
         cmocka_unit_test(checks_refuse_and_say_why),
         cmocka_unit_test(plan_mode_measures_and_touches_nothing),
         cmocka_unit_test(last_willing_implementation_runs),
