@@ -226,7 +226,7 @@ void bert_cast(BertRun *r)
     for (int64_t i = 0; i < r->params.total; i++) dtype_store(r->cast, r->m.prec.param, i, r->w[i]);
 }
 
-static void build(BertRun *r, const ModelConfig *c, Arena *run, Arena *step)
+static void build(BertRun *r, const Golden *g, const ModelConfig *c, Arena *run, Arena *step)
 {
     Err err;
     Precision prec;
@@ -237,7 +237,7 @@ static void build(BertRun *r, const ModelConfig *c, Arena *run, Arena *step)
     r->cast = arena_alloc(run, n * sizeof(float));
     if (prec.fp8) fp8_build(&r->fp8, &r->how.fp8, c, run);
     const ModelOptions o = {.batch = 3,
-                            .block = BERT_ROWS / 3,
+                            .block = g->length[0] + g->length[1] + g->length[2],
                             .train = !r->how.eval_only,
                             .recompute = r->how.recompute,
                             .head_rows = r->how.head_rows ? r->how.head_rows : BERT_ROWS,
@@ -293,7 +293,7 @@ void bert_open(BertRun *r, const Golden *g, const BertSetup *how)
     Arena run, step;
     arena_init_counting(&run, "run");
     arena_init_counting(&step, "step");
-    build(r, &c, &run, &step);
+    build(r, g, &c, &run, &step);
     r->cx.scratch_bytes = scratch_of(r, g);
     model_free(&r->m);
     const size_t run_bytes = LT_ROUND_UP(run.used, ARENA_ALIGN);
@@ -306,7 +306,7 @@ void bert_open(BertRun *r, const Golden *g, const BertSetup *how)
     memset(r->step_mem, 0x7f, r->step_bytes); // nothing may read what nothing wrote
     arena_init(&run, "run", r->run_mem, run_bytes);
     arena_init(&step, "step", r->step_mem, r->step_bytes);
-    build(r, &c, &run, &step);
+    build(r, g, &c, &run, &step);
     if (r->m.prec.fp8) must(fp8_reset(&r->fp8, &r->device, &err), &err);
     for (int i = 0; i < r->params.n; i++) { // gradients are assigned; gaps are 0
         const Param *p = &r->params.param[i];
