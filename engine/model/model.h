@@ -17,6 +17,12 @@
 // not ln1, ln2 and fcg: xt [C,N] [C,N] [C,N] [F,N] for qkv, proj, fc and mlp. att is there for the
 // attention's own backward.
 //
+// BERT keeps the same buffers: x and y are what the two norms of a layer normalise, ln1 and ln2
+// what comes out of them and goes on (bert.c). All have the activation type, the residual stream,
+// too.
+// Its heads read some of the rows only (HeadActs). Of picks, sequences and spans in a ModelBatch
+// only those are read that the model's head has.
+//
 // Logits never exist whole: the head works in chunks of head_rows rows, loss and gradient together.
 //
 // SPDX-License-Identifier: MIT
