@@ -94,6 +94,8 @@ static Status architecture_rules(Rules *r)
 {
     const Options *o = r->o;
     const bool bert = strcmp(o->architecture, "bert") == 0;
+    if (bert && rank_of(r, OPT_residual_dtype)) // it has the type of activations
+        TRY(no_use(r, OPT_residual_dtype, "architecture=bert", ""));
     if (!fine(r, OPT_task) || !fine(r, OPT_architecture) || o->init_from[0]) return ERR_NONE;
     if (!option_in_words(bert ? "lm" : "pretrain mlm", o->task)) return ERR_NONE;
     return problems_add(r->p, r->err, "", "task=%s is not learnt by architecture=%s", o->task,

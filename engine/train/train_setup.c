@@ -138,6 +138,7 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
                       .grad_clip = o->grad_clip,
                       .seed = (uint64_t)o->seed};
     TRY(precision_from_name(&s->prec, prec, o->residual_dtype, err));
+    if (c->norm_position == NORM_POST) s->prec.resid = s->prec.act; // model.h
     if (s->prec.fp8) s->fp8 = fp8_recipe(o);
     loss_scale(s, o);
     s->graph = strcmp(o->cuda_graph, "on") == 0;
