@@ -20,7 +20,7 @@ const AttentionCase attention_fwd_cases[28] = {
     {2, 1, 70, 70, 128, true, true, 0, 0, 2, 0.3}, {1, 1, 66, 66, 192, true, true, 0, 0, 0, 0},
     {1, 1, 65, 65, 256, true, false, 0, 0, 1, 0.1}, {1, 2, 33, 33, 300, true, true, 16, 0, 0, 0},
     {2, 1, 128, 128, 64, true, false, 0, 0, 3, 0.1}, {1, 1, 128, 128, 32, true, false, 0, 0, 4, 0},
-    {2, 1, 127, 127, 64, true, false, 0, 0, 4, 0}, {1, 2, 100, 100, 32, true, false, 0, 0, 3, 0.1},
+    {1, 1, 127, 127, 64, true, false, 0, 0, 4, 0}, {1, 1, 100, 100, 32, true, false, 0, 0, 3, 0.1},
 };
 const AttentionCase attention_bwd_cases[24] = {
     {1, 1, 1, 1, 1, true, true, 0, 0, 0, 0},     {2, 2, 7, 7, 8, true, true, 0, 0, 0, 0},
@@ -34,7 +34,7 @@ const AttentionCase attention_bwd_cases[24] = {
     {2, 1, 70, 70, 128, true, true, 0, 0, 2, 0.3}, {1, 1, 66, 66, 192, true, true, 0, 0, 0, 0},
     {1, 1, 65, 65, 256, true, false, 0, 0, 1, 0.1}, {1, 2, 33, 33, 300, true, true, 16, 0, 0, 0},
     {2, 1, 128, 128, 64, true, false, 0, 0, 3, 0.1}, {1, 1, 128, 128, 32, true, false, 0, 0, 4, 0},
-    {2, 1, 127, 127, 64, true, false, 0, 0, 4, 0}, {1, 2, 100, 100, 32, true, false, 0, 0, 3, 0.1},
+    {1, 1, 127, 127, 64, true, false, 0, 0, 4, 0}, {1, 1, 100, 100, 32, true, false, 0, 0, 3, 0.1},
 };
 
 // What query i of an encoder's row b sees: one of three sequences, or of one; none in padding.
