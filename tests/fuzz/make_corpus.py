@@ -486,6 +486,30 @@ def text_seeds():
     yield "empty", b"t"
 
 
+def example_seeds():
+    yield "pairs", b"ctext\tlabel\ttext_pair\na cat\tyes\tcats\n\n\tno\t\xc3\xa9\n"
+    yield "bare", b"ca cat\tx\r\ncats\ty\n"
+    yield "columns", b"ca\tb\tc\td\n"
+    yield "one-label", b"ca\tx\nb\tx\n"
+    yield "classify", b'c{"text":"a","label":1}\n{"text":"b\\u0000","text_pair":"a","label":true}\n'
+    yield "long", b"c" + b"cats " * 40 + b"\tx\n" + b"a " * 30 + b"\ty\n"
+    yield "texts", b"Ca cat\n\na\tb\n" + b"a " * 40 + b"\n"
+    yield "conll", b"t-DOCSTART- O\n\na x B-X\ncats I-X\n\xff O\n\n\nb O"
+    yield "tags", b't{"tokens":["a","","cats"],"tags":["O",3,false]}\n'
+    yield "many-words", b"t" + b"cats O\n" * 30 + b"a B-X\n"
+    yield "sentences", b"Ta cat .\n\n \t b\n"
+    yield "tokens", b'T{"tokens":["a"]}\n{"text":"a  b"}\n'
+    yield "squad", (b'q{"question":"a?","context":"\xc3\xa9 cats, 19 b","answers":{"text":["cats"],"answer_start":[2]}}\n'
+                    b'{"question":"a","context":"","answers":[]}\n')
+    yield "windows", (b'q{"question":"' + b"a " * 30 + b'","context":"' + b"b cat " * 30 +
+                      b'","answers":[{"text":"cat","answer_start":62},{"text":"b","answer_start":0}]}\n')
+    for n, start in enumerate((b"-1", b"9", b"9223372036854775807", b"1.5", b'"0"')):
+        yield f"start-{n}", b'q{"question":"a","context":"a b","answers":{"text":"b","answer_start":' + start + b"}}\n"
+    yield "questions", b'Q{"question":"a","context":"' + b"cat, " * 20 + b'"}\n'
+    yield "gzip", b"c" + gzip.compress(b"a\tx\nb\ty\n", mtime=0)
+    yield "wide", b"c\xff\xfea\0"
+
+
 # Runs.
 
 def options_seeds():
@@ -551,6 +575,7 @@ TARGETS = {
     "model_folder": model_folder_seeds,
     "tokenizer_json": tokenizer_seeds, "vocab_merges": vocab_seeds, "tiktoken": tiktoken_seeds, "vocab_txt": vocab_txt_seeds,
     "shard": shard_seeds, "mmididx": mmididx_seeds, "data_folder": data_folder_seeds, "text": text_seeds,
+    "examples": example_seeds,
     "options": options_seeds, "manifest": manifest_seeds, "trainer_json": trainer_seeds}
 
 
