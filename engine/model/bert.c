@@ -49,16 +49,6 @@ static Norm mid_norm_of(const Model *m, int64_t l)
     return (Norm){.w = o->norm1_w, .b = o->norm1_b, .x = a->y, .mean = a->mean2, .rstd = a->rstd2};
 }
 
-static DropoutSpec drop_proj(const Model *m, const ModelBatch *b, int64_t l, bool train)
-{
-    return part_drop(m, b, m->c.dropout_residual, l, RNG_DROP_PROJ, train);
-}
-
-static DropoutSpec drop_mlp(const Model *m, const ModelBatch *b, int64_t l, bool train)
-{
-    return part_drop(m, b, m->c.dropout_residual, l, RNG_DROP_MLP, train);
-}
-
 // What the linear layers of layer l share.
 static Linear how_of(const Model *m, const ModelBatch *b, int64_t l, bool train, bool again)
 {
@@ -104,7 +94,7 @@ static Status in_norm(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l, void 
         n.x = m->layer[l - 1].ln2;
         n.resid_out = norm.x;
         n.add = m->tmp;
-        n.drop = drop_mlp(m, b, l - 1, train);
+        n.drop = part_drop_mlp(m, b, l - 1, train);
     }
     TRY(op_layernorm_fwd(cx, &n, err));
     weights_give(&m->weights, (int)l);
@@ -133,7 +123,7 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
     n.x = a->ln1;
     n.resid_out = a->y;
     n.add = m->tmp;
-    n.drop = drop_proj(m, b, l, train);
+    n.drop = part_drop_proj(m, b, l, train);
     TRY(op_layernorm_fwd(cx, &n, err));
     TRY(linear_forward_act(&fc, cx, a->fcg, a->fch, a->ln2, &mlp, err));
     TRY(linear_forward(&mlp, cx, again ? NULL : m->tmp, a->fcg, err));
@@ -187,7 +177,7 @@ static Status in_norm_backward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t
         part_norm_backward(m, &w, &norm, m->dresid, m->dlnf, b->B * b->T, b->T, first);
     if (l > 0) {
         n.dadd = m->dtmp;
-        n.drop = drop_mlp(m, b, l - 1, true);
+        n.drop = part_drop_mlp(m, b, l - 1, true);
     }
     TRY(op_layernorm_bwd(cx, &n, err));
     weights_give(&m->weights, (int)l);
@@ -214,7 +204,7 @@ static Status layer_backward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l
     TRY(linear_backward(&fc, cx, m->dresid, m->dwide, a->ln2, err));
     LayernormBwdArgs n = part_norm_backward(m, &w, &mid, m->dlnf, m->dresid, how.rows, b->T, first);
     n.dadd = m->dtmp;
-    n.drop = drop_proj(m, b, l, true);
+    n.drop = part_drop_proj(m, b, l, true);
     TRY(op_layernorm_bwd(cx, &n, err));
 
     // Attention: dtmp [N,C] -> dresid = datt [N,C] -> dwide = dqkv [N,3C], added to dlnf = dln1

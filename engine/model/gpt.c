@@ -41,16 +41,6 @@ static Norm final_norm_of(const Model *m)
     return (Norm){.w = p->final_w, .b = p->final_b, .x = m->xf, .mean = m->meanf, .rstd = m->rstdf};
 }
 
-static DropoutSpec drop_proj(const Model *m, const ModelBatch *b, int64_t l, bool train)
-{
-    return part_drop(m, b, m->c.dropout_residual, l, RNG_DROP_PROJ, train);
-}
-
-static DropoutSpec drop_mlp(const Model *m, const ModelBatch *b, int64_t l, bool train)
-{
-    return part_drop(m, b, m->c.dropout_residual, l, RNG_DROP_MLP, train);
-}
-
 // ---- forward ----------------------------------------------------------------------------------
 
 // One layer. `add` is the previous layer's MLP output, still to be added to x_in (NULL: x_in is the
@@ -73,7 +63,7 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
         n1.x = x_in;
         n1.resid_out = a->x;
         n1.add = add;
-        n1.drop = drop_mlp(m, b, l - 1, train);
+        n1.drop = part_drop_mlp(m, b, l - 1, train);
     }
     TRY(op_layernorm_fwd(cx, &n1, err));
     TRY(linear_forward(&qkv, cx, a->qkv, a->ln1, err));
@@ -84,7 +74,7 @@ static Status layer_forward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l,
     n2.x = a->x;
     n2.resid_out = a->y;
     n2.add = m->tmp;
-    n2.drop = drop_proj(m, b, l, train);
+    n2.drop = part_drop_proj(m, b, l, train);
     TRY(op_layernorm_fwd(cx, &n2, err));
     TRY(linear_forward_act(&fc, cx, a->fcg, a->fch, a->ln2, &mlp, err));
     TRY(linear_forward(&mlp, cx, again ? NULL : m->tmp, a->fcg, err));
@@ -111,7 +101,7 @@ static Status trunk(Model *m, OpCtx *cx, const ModelBatch *b, bool train, Err *e
     nf.x = x;
     nf.resid_out = m->xf;
     nf.add = add;
-    nf.drop = drop_mlp(m, b, L - 1, train);
+    nf.drop = part_drop_mlp(m, b, L - 1, train);
     TRY(op_layernorm_fwd(cx, &nf, err));
     weights_give(&m->weights, last);
     return ERR_NONE;
@@ -214,14 +204,15 @@ static Status layer_backward(Model *m, OpCtx *cx, const ModelBatch *b, int64_t l
     // MLP: dtmp [N,C] -> dwide = dfch [N,F] -> dlnf = dln2 [N,C]
     TRY(linear_backward_act(&mlp, cx, m->dwide, m->dtmp, a->fcg, a->fch, &fc, err));
     TRY(linear_backward(&fc, cx, m->dlnf, m->dwide, a->ln2, err));
-    const LayernormBwdArgs n2 = norm_backward(m, &w, &norm2, drop_proj(m, b, l, true), b, first);
+    const LayernormBwdArgs n2 =
+        norm_backward(m, &w, &norm2, part_drop_proj(m, b, l, true), b, first);
     TRY(op_layernorm_bwd(cx, &n2, err));
 
     // Attention: dtmp [N,C] -> dlnf = datt [N,C] -> dwide = dqkv [N,3C] -> dlnf = dln1 [N,C]
     TRY(linear_backward(&proj, cx, m->dlnf, m->dtmp, a->att, err));
     TRY(part_attention_backward(m, cx, b, l, m->dwide, m->dlnf, err));
     TRY(linear_backward(&qkv, cx, m->dlnf, m->dwide, a->ln1, err));
-    LayernormBwdArgs n1 = norm_backward(m, &w, &norm1, drop_mlp(m, b, l - 1, true), b, first);
+    LayernormBwdArgs n1 = norm_backward(m, &w, &norm1, part_drop_mlp(m, b, l - 1, true), b, first);
     if (l == 0) { // nothing was added
         n1.dadd = NULL;
         n1.drop = (DropoutSpec){0};
@@ -240,7 +231,7 @@ Status gpt_gradients(Model *m, OpCtx *cx, const ModelBatch *b, float scale, bool
     const int last = m->params->n_block - 1;
     const Block w = part_take(m, last);
     const Norm norm = final_norm_of(m);
-    LayernormBwdArgs nf = norm_backward(m, &w, &norm, drop_mlp(m, b, L - 1, true), b, first);
+    LayernormBwdArgs nf = norm_backward(m, &w, &norm, part_drop_mlp(m, b, L - 1, true), b, first);
     nf.dresid_in = NULL;
     TRY(op_layernorm_bwd(cx, &nf, err));
     weights_give(&m->weights, last);

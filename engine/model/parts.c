@@ -20,6 +20,16 @@ DropoutSpec part_drop(const Model *m, const ModelBatch *b, double p, int64_t lay
                          .site = site};
 }
 
+DropoutSpec part_drop_proj(const Model *m, const ModelBatch *b, int64_t l, bool train)
+{
+    return part_drop(m, b, m->c.dropout_residual, l, RNG_DROP_PROJ, train);
+}
+
+DropoutSpec part_drop_mlp(const Model *m, const ModelBatch *b, int64_t l, bool train)
+{
+    return part_drop(m, b, m->c.dropout_residual, l, RNG_DROP_MLP, train);
+}
+
 Linear part_linear(const Linear *how, const Block *w, LinearId id)
 {
     const LayerOffsets *o = &how->m->params->layer;

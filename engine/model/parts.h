@@ -39,6 +39,9 @@ LT_C_BEGIN
 Block part_take(const Model *m, int block); // weights_give gives it back
 DropoutSpec part_drop(const Model *m, const ModelBatch *b, double p, int64_t layer, RngSite site,
                       bool train);
+// On the output of layer l's branches, in front of the residual add.
+DropoutSpec part_drop_proj(const Model *m, const ModelBatch *b, int64_t l, bool train);
+DropoutSpec part_drop_mlp(const Model *m, const ModelBatch *b, int64_t l, bool train);
 // Linear layer `id` of the block whose weights these are. `how`: what all of the block's share.
 Linear part_linear(const Linear *how, const Block *w, LinearId id);
 
