@@ -14,11 +14,12 @@
 static Status print_score(const Options *o, const Score *s, const Examples *e, Err *err)
 {
     const double loss = score_mean_loss(s);
+    char number[40] = "null"; // JSON has no NaN
+    if (isfinite(loss)) snprintf(number, sizeof number, "%.9g", loss);
     Buf b = {0};
     Status st = o->json ? score_json(s, &b, err) : score_text(s, &b, err);
     if (st == ERR_NONE && o->json)
-        printf("{\"loss\":%.9g,%s,\"n\":%" PRId64 "}\n", isfinite(loss) ? loss : -1.0, b.data,
-               e->n);
+        printf("{\"loss\":%s,%s,\"n\":%" PRId64 "}\n", number, b.data, e->n);
     else if (st == ERR_NONE)
         printf("loss %.6f %s n %" PRId64 "\n", loss, b.data, e->n);
     buf_free(&b);
