@@ -162,7 +162,7 @@ static void check_gradients(const Golden *g, const BertSetup *how, int parts, do
                             double by_norm)
 {
     double worst = 0;
-    const char *which = "";
+    char which[PARAM_NAME_CAP] = "";
     for (int layout = 0; layout < layouts_of(how->head); layout++) {
         BertRun r;
         bert_open(&r, g, how);
@@ -181,7 +181,7 @@ static void check_gradients(const Golden *g, const BertSetup *how, int parts, do
             }
             const Distance d = distance(g, &r, p);
             const double e = by_max < 1e-3 ? d.by_max : d.by_norm;
-            which = e > worst ? p->name : which;
+            if (e > worst) memcpy(which, p->name, sizeof which);
             worst = fmax(worst, e);
             if (!(d.by_max <= by_max) || !(d.by_norm <= by_norm))
                 fail_msg("%s %s %s layout %d: gradient of %s: max %.3g, norm %.3g", how->isa,
