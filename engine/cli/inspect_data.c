@@ -101,8 +101,34 @@ static Status put_meta_file(const char *dir, const MetaFile *f, OnPart *check, B
                       f->name, s == ERR_NONE ? "" : "  DAMAGED: ", bad.text);
 }
 
-static Status put_split(const char *dir, const char *name, const MetaSplit *m, OnPart *check,
-                        Buf *out, Err *first, Err *err)
+static double share(int64_t part, int64_t of)
+{
+    return (double)part / (double)LT_MAX(of, 1);
+}
+
+static Status put_pairs(const MetaPairs *p, Buf *out, Err *err)
+{
+    return buf_printf(out, err,
+                      "  pairs of segments: up to %" PRId64 " tokens, [CLS] %" PRId32
+                      ", [SEP] %" PRId32 ", [MASK] %" PRId32 ", padding %" PRId32 "\n"
+                      "  made with sentences=%s short_seq_prob=%g dupe_factor=%" PRId64
+                      " data.seed=%" PRIu64 "\n",
+                      p->max_seq_length, p->cls, p->sep, p->mask, p->pad, p->sentences,
+                      p->short_seq_prob, p->dupe_factor, p->seed);
+}
+
+static Status put_pairs_split(const char *name, const MetaSplit *m, Buf *out, Err *err)
+{
+    return buf_printf(out, err,
+                      "  %s: %" PRId64 " pair%s from %" PRId64 " document%s, %.1f%% with a random "
+                      "second segment, %" PRId64 " token%s (%.1f a pair), %" PRId64
+                      " byte%s of text\n",
+                      name, m->documents, plural_s(m->documents), m->texts, plural_s(m->texts),
+                      100 * share(m->random_next, m->documents), m->tokens, plural_s(m->tokens),
+                      share(m->tokens, m->documents), m->text_bytes, plural_s(m->text_bytes));
+}
+
+static Status put_tokens_split(const char *name, const MetaSplit *m, Buf *out, Err *err)
 {
     TRY(buf_printf(out, err,
                    "  %s: %" PRId64 " token%s, %" PRId64 " document%s, %" PRId64 " byte%s of text",
@@ -111,10 +137,17 @@ static Status put_split(const char *dir, const char *name, const MetaSplit *m, O
     if (m->counted_tokens != m->tokens)
         TRY(buf_printf(out, err, ", %" PRId64 " token%s in completions", m->counted_tokens,
                        plural_s(m->counted_tokens)));
-    TRY(buf_puts(out, "\n", err));
+    return buf_puts(out, "\n", err);
+}
+
+static Status put_split(const char *dir, const char *name, const MetaSplit *m, OnPart *check,
+                        Buf *out, Err *first, Err *err)
+{
+    TRY(m->next.name[0] ? put_pairs_split(name, m, out, err) : put_tokens_split(name, m, out, err));
     for (int i = 0; i < m->shards; i++)
         TRY(put_meta_file(dir, &m->shard[i], check, out, first, err));
     TRY(put_meta_file(dir, &m->index, check, out, first, err));
+    TRY(put_meta_file(dir, &m->next, check, out, first, err));
     return put_meta_file(dir, &m->mask, check, out, first, err);
 }
 
@@ -134,6 +167,7 @@ static Status put_meta(const char *dir, const DataMeta *m, OnPart *check, Buf *o
     TRY(buf_printf(out, err,
                    "  tokenizer: %s, %" PRId64 " ids, end token %s, fingerprint %016" PRIx64 "\n",
                    m->kind, m->vocab_size, end_token(m->end_token, end), m->tokenizer));
+    if (m->pairs.max_seq_length) TRY(put_pairs(&m->pairs, out, err));
     TRY(put_split(dir, "train", &m->split[0], check, out, &first, err));
     TRY(put_split(dir, "val", &m->split[1], check, out, &first, err));
     TRY(buf_printf(out, err, "  %d-bit tokens, %" PRId64 " empty document%s left out\n",
@@ -153,7 +187,7 @@ static double bytes_of(const DataMeta *m)
     for (int k = 0; k < 2; k++) {
         const MetaSplit *s = &m->split[k];
         for (int i = 0; i < s->shards; i++) sum += (double)s->shard[i].bytes;
-        sum += (double)s->index.bytes + (double)s->mask.bytes;
+        sum += (double)s->index.bytes + (double)s->mask.bytes + (double)s->next.bytes;
     }
     return sum;
 }
