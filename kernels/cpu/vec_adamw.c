@@ -10,8 +10,9 @@
 //         Ordinary stores: the lines of m, v and w were just read; storing past the cache only
 //         costs. The 16-bit copy is not read, and a large one is stored past the cache.
 //
-//         With FP8 copies w is a matrix and the work goes through tiles of FP8_ROWS x FP8_COLS
-//         (vec_fp8.h), for the transpose takes many rows at once; a task has a strip of them:
+//         With FP8 copies w is a matrix. A task has 64 rows of a strip of columns: it updates them
+//         row by row, as they lie in memory, then turns their copy, which is still in L2, into FP8
+//         tile by tile (vec_fp8.h), for the transpose takes many rows at once:
 //
 //             strip 0: tile tile ..  | strip 1 ..      64 rows
 //             strip 0: tile tile ..  | strip 1 ..      64 rows
@@ -29,9 +30,9 @@
 
 enum {
     ADAMW_CHUNK = 1 << 14,
-    ADAMW_AHEAD = 128,      // elements fetched ahead in each of the four streams
-    ADAMW_STREAM = 1 << 22, // elements from which a 16-bit copy is more than caches keep
-    ADAMW_STRIP = 4 * FP8_COLS,
+    ADAMW_AHEAD = 128,           // elements fetched ahead in each of the four streams
+    ADAMW_STREAM = 1 << 22,      // elements from which a 16-bit copy is more than caches keep
+    ADAMW_STRIP = 16 * FP8_COLS, // columns, whose 64 rows of the copy stay in L2
 };
 
 typedef struct Rates {
@@ -95,17 +96,15 @@ LT_INLINE void run(const AdamwArgs *a, const Rates *r, DType param, bool stream,
 
 // ---- with FP8 copies ----------------------------------------------------------------------------
 
-// `cols` elements from element i, one row of a tile.
-LT_INLINE void update_as_fp8(const AdamwArgs *a, const Rates *r, int64_t i, int64_t cols,
-                             VecFp8 *seen, uint8_t *bytes, DType param, DType fp8)
+// `cols` elements from element i, one row of a tile, from the copy that is in the cache.
+LT_INLINE void copy_as_fp8(const AdamwArgs *a, int64_t i, int64_t cols, VecFp8 *seen,
+                           uint8_t *bytes, DType param, DType fp8)
 {
     for (int64_t c = 0; c < cols; c += VL) {
         const int64_t left = cols - c;
-        fetch(a, i + c + ADAMW_AHEAD);
-        VecF y = update(a, r, i + c, left);
-        if (a->param) vec_store_as_n(a->param, param, i + c, left, y);
-        y = vec_round_as(y, param);
-        if (left < VL) y = vec_select((VecI)(vec_iota() < (uint32_t)left), y, vec_set(0));
+        const VecF y = a->param
+                           ? vec_load_as_n(a->param, param, i + c, left, 0)
+                           : vec_round_as(vec_load_as_n(a->w, DTYPE_F32, i + c, left, 0), param);
         vec_store_bytes(bytes + c, vec_fp8_put(seen, y, fp8));
     }
 }
@@ -123,14 +122,20 @@ static Fp8Seen update_strip(const AdamwArgs *a, const Rates *r, int64_t task)
     const bool usual = a->param_dtype == DTYPE_BF16 && a->q.dtype == DTYPE_E4M3;
     VecFp8 seen = vec_fp8_begin(&a->q);
     Fp8Tile tile;
+    for (int64_t k = r0; k < r0 + rows; k++) {
+        if (a->param_dtype == DTYPE_BF16)
+            run(a, r, DTYPE_BF16, false, k * C + c0, k * C + c1);
+        else
+            run(a, r, a->param_dtype, false, k * C + c0, k * C + c1);
+    }
     for (int64_t c = c0; c < c1; c += FP8_COLS) {
         const int64_t cols = LT_MIN(c1 - c, FP8_COLS);
         for (int64_t k = 0; k < rows; k++) {
             const int64_t i = (r0 + k) * C + c;
             if (usual)
-                update_as_fp8(a, r, i, cols, &seen, tile.byte[k], DTYPE_BF16, DTYPE_E4M3);
+                copy_as_fp8(a, i, cols, &seen, tile.byte[k], DTYPE_BF16, DTYPE_E4M3);
             else
-                update_as_fp8(a, r, i, cols, &seen, tile.byte[k], a->param_dtype, a->q.dtype);
+                copy_as_fp8(a, i, cols, &seen, tile.byte[k], a->param_dtype, a->q.dtype);
         }
         fp8_tile_store(&a->q, &tile, r0, rows, c, cols, a->R);
     }
