@@ -158,6 +158,39 @@ static void validation_has_one_set_of_masks(void **state)
     test_dir_remove(&d);
 }
 
+static void a_mixture_gives_each_folder_its_share(void **state)
+{
+    (void)state;
+    TestDir d = test_dir();
+    const TestPath p = pairs_folder(&d, "a"), q = pairs_folder(&d, "b");
+    char data[600];
+    snprintf(data, sizeof data, "%s:0.75,%s:0.25", p.s, q.s);
+    StreamOptions o = options(data, 4, 2);
+    Stream *s;
+    Err err = {0};
+    StreamInfo info;
+    StreamBatch b;
+    static Seen seen[PAIRS];
+    memset(seen, 0, sizeof seen);
+    must(stream_open(&s, &o, &err), &err);
+    stream_info(s, &info);
+    assert_int_equal(info.sequences, 2 * PAIRS);
+    assert_int_equal(info.seqs, 2);
+    // As many samples as both have: an epoch and a half of the one, half an epoch of the other.
+    while (stream_tell(s) + 4 <= info.samples_an_epoch) {
+        must(stream_next(s, &b, &err), &err);
+        collect(&b, seen);
+    }
+    int sum = 0;
+    for (int i = 0; i < PAIRS; i++) {
+        assert_in_range(seen[i].times, 1, 3);
+        sum += seen[i].times;
+    }
+    assert_in_range(sum, 2 * PAIRS - 12, 2 * PAIRS);
+    stream_close(s);
+    test_dir_remove(&d);
+}
+
 static void data_of_the_other_kind_is_refused(void **state)
 {
     (void)state;
@@ -298,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pair_is_masked_the_same_packed_padded_and_on_any_rank),
         cmocka_unit_test(validation_has_one_set_of_masks),
+        cmocka_unit_test(a_mixture_gives_each_folder_its_share),
         cmocka_unit_test(data_of_the_other_kind_is_refused),
         cmocka_unit_test(packs_hold_every_sequence_once_and_not_too_much),
         cmocka_unit_test(masks_keep_their_shares_and_leave_special_tokens),
