@@ -195,10 +195,15 @@ static Status choose_block(const Options *o, const Loaded *m, int64_t *block, Er
 {
     StreamInfo info;
     *block = options_given(o, OPT_block_size) ? o->block_size : m->c.n_positions;
-    if (options_given(o, OPT_block_size) || m->c.head == HEAD_LM || o->data_pack > 1)
-        return ERR_NONE;
+    if (m->c.head == HEAD_LM) return ERR_NONE;
     const StreamOptions so = stream_options(o, &m->c, 1);
     TRY(stream_facts(&info, &so, err));
+    if (info.max_seq_length > m->c.n_positions)
+        return err_set(err, ERR_USAGE,
+                       "%s has sequences of %" PRId64 " tokens, the model in %s has %" PRId64
+                       " positions",
+                       o->data, info.max_seq_length, m->dir, m->c.n_positions);
+    if (options_given(o, OPT_block_size) || o->data_pack > 1) return ERR_NONE;
     if (info.max_seq_length) *block = LT_MIN(*block, info.max_seq_length);
     return ERR_NONE;
 }

@@ -172,6 +172,10 @@ static Status open_streams(Run *r, Err *err)
         return err_set(err, ERR_USAGE,
                        "%s has ids up to %" PRId64 ", the model's vocabulary is %" PRId64,
                        r->o->data, r->info.vocab_size - 1, V);
+    if (r->info.max_seq_length > r->setup.model.n_positions)
+        return err_set(err, ERR_USAGE,
+                       "%s has sequences of %" PRId64 " tokens, the model %" PRId64 " positions",
+                       r->o->data, r->info.max_seq_length, r->setup.model.n_positions);
     StreamOptions so = stream_options(r, STREAM_TRAIN, V, r->setup.samples);
     TRY(stream_open(&r->train, &so, err));
     stream_info(r->train, &r->info);

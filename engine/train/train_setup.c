@@ -34,6 +34,12 @@ Status train_setup_model(ModelConfig *c, const Options *o, int64_t vocab_size, E
     return model_config_check(c, err);
 }
 
+// Does each sequence of a row have positions from 0 on? The row may be longer than they are, then.
+static bool own_positions(const ModelConfig *c, const Options *o)
+{
+    return c->norm_position == NORM_POST && o->data_pack > 1;
+}
+
 Status train_setup_agree(const ModelConfig *c, const Options *o, const char *folder, Err *err)
 {
     const struct {
@@ -56,7 +62,8 @@ Status train_setup_agree(const ModelConfig *c, const Options *o, const char *fol
         if (options_given(o, rows[i].id) && rows[i].asked != rows[i].is)
             st = buf_printf(&b, err, "%s%s = %" PRId64 ", but the model in %s has %" PRId64,
                             b.len ? "\n" : "", rows[i].name, rows[i].asked, folder, rows[i].is);
-    if (st == ERR_NONE && o->block_size > c->n_positions && options_given(o, OPT_block_size))
+    if (st == ERR_NONE && o->block_size > c->n_positions && options_given(o, OPT_block_size) &&
+        !own_positions(c, o))
         st = buf_printf(&b, err,
                         "%sblock_size = %" PRId64 ", but the model in %s has %" PRId64 " positions",
                         b.len ? "\n" : "", o->block_size, folder, c->n_positions);
@@ -120,7 +127,8 @@ static void loss_scale(TrainSetup *s, const Options *o) // of fp16 only
 Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const Device *device,
                    int ranks, Err *err)
 {
-    const int64_t T = LT_MIN(o->block_size, c->n_positions);
+    const bool long_rows = own_positions(c, o) && options_given(o, OPT_block_size);
+    const int64_t T = long_rows ? o->block_size : LT_MIN(o->block_size, c->n_positions);
     const char *prec = o->precision;
     if (strcmp(prec, "auto") == 0) prec = device->is_host ? "fp32" : "bf16";
     *s = (TrainSetup){.model = *c,
@@ -137,6 +145,12 @@ Status train_setup(TrainSetup *s, const ModelConfig *c, const Options *o, const 
                       .weight_decay = o->weight_decay,
                       .grad_clip = o->grad_clip,
                       .seed = (uint64_t)o->seed};
+    if (c->norm_position == NORM_POST && options_given(o, OPT_residual_dtype) &&
+        o->origin[OPT_residual_dtype] != ORIGIN_RUN)
+        return err_set(err, ERR_USAGE,
+                       "residual_dtype = %s has no meaning for a BERT: what its layers add up has "
+                       "the type of activations",
+                       o->residual_dtype);
     TRY(precision_from_name(&s->prec, prec, o->residual_dtype, err));
     if (c->norm_position == NORM_POST) s->prec.resid = s->prec.act; // model.h
     if (s->prec.fp8) s->fp8 = fp8_recipe(o);

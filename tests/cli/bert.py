@@ -127,6 +127,9 @@ def test_packs_learn_from_all_sequences(folder):
     steps = [m for m in metrics(run_dir) if m["kind"] == "step"]
     check(sum(m["sequences"] for m in steps) > 1.5 * 3 * len(steps), f"{[m['sequences'] for m in steps]}")
     check(sum(m["tokens"] for m in steps) > 0.7 * 3 * 96 * len(steps), f"{[m['tokens'] for m in steps]}")
+    run_dir, r = train(folder, "long", data, data__pack=9, block_size=192, n_positions=48, batch_size=2)
+    steps = [m for m in metrics(run_dir) if m["kind"] == "step"]
+    check(sum(m["tokens"] for m in steps) > 0.8 * 2 * 192 * len(steps), f"rows longer than positions: {steps[0]}")
     padded, _ = train(folder, "padded", data, eval_interval=12, learning_rate=0, max_steps=1)
     packed, _ = train(folder, "packed", data, data__pack=3, block_size=96, n_positions=48, batch_size=3,
                       eval_interval=12, learning_rate=0, max_steps=1)
@@ -178,6 +181,9 @@ def test_what_has_no_meaning_is_refused(folder):
     run_dir, _ = train(folder, "run", data, max_steps=1, save_interval=1)
     new = os.path.join(folder, "new")
     refused("a GPT reads a run of tokens", data=data, run=new, max_steps=1, device="cpu")
+    refused("24 positions", data=data, run=new, **bert(n_positions=24))
+    refused("type of activations", data=data, run=new, init_from=run_dir, residual_dtype="bf16", max_steps=1,
+            device="cpu", block_size=48)
     refused("optimizer=lamb", data=data, run=new, **bert(mllog=os.path.join(folder, "log")))
     refused("cannot score one", command="eval", model=run_dir, text=os.path.join(folder, "pairs.txt"))
     r = run("generate", model=run_dir, prompt="the")
