@@ -50,7 +50,7 @@ recipe="--optimizer=lamb --learning_rate=9.6e-4 --min_lr=0 --warmup_steps=0 --sc
 
 # Pairs of at most 512 tokens; a tenth of them aims shorter; seed 12345; each copy is paired anew.
 pairs() { # TEXT VOCABULARY OUT COPIES
-    "$lathe" data --format=bert --input="$1" --tokenizer="$2" --pattern=uncased --out="$3" \
+    "$lathe" data --format=bert --sentences=line --input="$1" --tokenizer="$2" --pattern=uncased --out="$3" \
         --max_seq_length=512 --short_seq_prob=0.1 --dupe_factor="$4" --data.seed=12345 --val_fraction=0
 }
 
@@ -79,7 +79,12 @@ PYTHON
 }
 
 make_data() { # TEXT WORK
-    pairs "$1/results4" "$1/vocab.txt" "$2/data" "${DUPE:-10}"
+    mkdir -p "$2/text" # the parts have no ending that says what they are
+    from=$(cd "$1/results4" && pwd)
+    for part in "$from"/part-*; do
+        ln -sf "$part" "$2/text/$(basename "$part").txt"
+    done
+    pairs "$2/text" "$1/vocab.txt" "$2/data" "${DUPE:-10}"
     pairs "$1/eval.txt" "$1/vocab.txt" "$2/eval" 1
     join "$2/data" "$2/eval"
     "$lathe" inspect "$2/data"

@@ -11,8 +11,8 @@ must reach 0.15 and next-sentence accuracy 0.65, within 1,800 seconds of trainin
 What guessing gives: the commonest token is 0.06 or so of the masked ones; the larger class of the second task
 (the share of random second segments among the held-out pairs) is printed.
 
-Figures of one run, 2 cores (AVX-512, AMX), while other work took more than half of them:
-    8,000 steps of 32 pairs: see the last lines of the output.
+Figures of one run, 8,000 steps of 32 pairs in fp32, 2 cores with AVX-512 that other work shared: 1,211 seconds,
+MLM accuracy 0.3898, next sentence 0.7575 (guessing: 0.6050), 965 held-out pairs with 9,371 masked tokens.
 
 Needs python3 and `bible`; without it prints SKIP and returns 77.
 
