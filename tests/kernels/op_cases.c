@@ -197,6 +197,7 @@ static void build_act_bwd(Case *c, int variant, const Mix *m)
     Tensor *dh = in_place == 1 ? dy : h;
     if (!in_place) dh = case_tensor(c, TENSOR_OUT, "dh", m->act, 1, n, n, 1);
     c->args.act_bwd.dh = tensor_dev(dh);
+    if (n == 1) dh->floor = 1e-4; // alone it may be near 0: what is left of numbers near dy / 2
 }
 
 // ---- dropout ----------------------------------------------------------------------------------
