@@ -41,7 +41,10 @@ def expect_same(reference, resumed):
 
 
 def interrupt(data, run_dir, at, how, options):
-    """Start or go on, and stop behind step `at` by a signal."""
+    """Start or go on, and stop behind step `at` by a signal: at one that metrics.jsonl does not have yet,
+    for lines of steps that were lost stay in it until the program is ready."""
+    if os.path.exists(os.path.join(run_dir, "metrics.jsonl")):
+        at = max(at, max(losses(run_dir), default=0) + 1)
     p = start("train", data=data, run=run_dir, **options)
     there = wait_for_step(p, run_dir, at)
     if there:
