@@ -214,7 +214,11 @@ static Status of_pretraining(Run *r, Err *err)
         const char *what;
     } of_bert[] = {{o->mllog[0] != 0, "mllog"},
                    {o->target_accuracy > 0, "target_accuracy"},
-                   {o->eval_samples != 0, "eval_samples"}};
+                   {o->eval_samples != 0, "eval_samples"},
+                   {o->data_pack > 1, "data.pack"},
+                   {!(o->mask_prob >= 0.15 && o->mask_prob <= 0.15), "mask_prob"},
+                   {o->max_predictions != 0, "max_predictions"},
+                   {o->whole_word_mask, "whole_word_mask"}};
     for (size_t i = 0; i < LT_COUNT(of_bert) && !pretraining; i++)
         if (of_bert[i].said)
             return err_set(err, ERR_USAGE, "%s has no meaning but for the pretraining of BERT",
@@ -222,6 +226,9 @@ static Status of_pretraining(Run *r, Err *err)
     if (o->mllog[0] && strcmp(o->optimizer, "lamb") != 0)
         return err_set(err, ERR_USAGE, "mllog is of runs with optimizer=lamb, this one has %s",
                        o->optimizer);
+    if (o->target_accuracy > 0 && o->eval_interval == 0 && o->eval_samples == 0)
+        return err_set(err, ERR_USAGE,
+                       "target_accuracy is of runs that evaluate, this one never does");
     if (!pretraining) return ERR_NONE;
     r->part[0] = "mlm";
     r->part[1] = r->setup.model.head == HEAD_PRETRAIN ? "nsp" : NULL;

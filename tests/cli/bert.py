@@ -179,7 +179,13 @@ def refused(word, **options):
 def test_what_has_no_meaning_is_refused(folder):
     data = pairs(folder)
     run_dir, _ = train(folder, "run", data, max_steps=1, save_interval=1)
-    new = os.path.join(folder, "new")
+    new, gpt = os.path.join(folder, "new"), os.path.join(folder, "gpt")
+    ok("data", input=os.path.join(folder, "pairs.txt"), tokenizer=os.path.join(folder, "pairs-tok"), out=gpt)
+    refused("never does", data=data, run=new, **bert(target_accuracy=0.5))
+    for option in (dict(data__pack=2), dict(mask_prob=0.2), dict(max_predictions=3), dict(whole_word_mask="true"),
+                   dict(target_accuracy=0.5), dict(eval_samples=100)):
+        refused("pretraining of BERT", data=gpt, run=new, n_layer=1, n_embd=32, n_head=2, block_size=16, max_steps=1,
+                device="cpu", **option)
     refused("a GPT reads a run of tokens", data=data, run=new, max_steps=1, device="cpu")
     refused("24 positions", data=data, run=new, **bert(n_positions=24))
     refused("type of activations", data=data, run=new, init_from=run_dir, residual_dtype="bf16", max_steps=1,
