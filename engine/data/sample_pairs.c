@@ -154,7 +154,8 @@ static Status put_pair(const SampleSource *s, int64_t document, int64_t epoch, i
     const int64_t begin = (int64_t)c->document[document];
     const int64_t n = corpus_document_end(c, document) - begin;
     int64_t second = 0;
-    TRY(corpus_read(c, begin, n, s->o.vocab_size, to->input + lo, err));
+    // What the folder's own vocabulary does not have is no id, however large the model's is.
+    TRY(corpus_read(c, begin, n, c->meta.vocab_size, to->input + lo, err));
     TRY(find_second(c, document, to->input + lo, n, &second, err));
     for (int64_t t = 0; t < n; t++) {
         to->type[lo + t] = t >= second;

@@ -59,6 +59,7 @@ static bool eval_due(const Run *r, int64_t step, int64_t sequences)
 // A fine-tuning is judged by its score, by the loss where scores are equal.
 static bool is_best(const RunState *st, double loss, double score)
 {
+    if (!isfinite(score) && isfinite(st->best_score)) return false;
     if (isfinite(score) && score != st->best_score)
         return !isfinite(st->best_score) || score > st->best_score;
     return loss < st->best_loss;

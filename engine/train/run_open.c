@@ -226,7 +226,7 @@ static Status of_pretraining(Run *r, Err *err)
     if (o->mllog[0] && strcmp(o->optimizer, "lamb") != 0)
         return err_set(err, ERR_USAGE, "mllog is of runs with optimizer=lamb, this one has %s",
                        o->optimizer);
-    if (o->target_accuracy > 0 && o->eval_interval == 0 && o->eval_samples == 0)
+    if (o->target_accuracy > 0 && !r->val)
         return err_set(err, ERR_USAGE,
                        "target_accuracy is of runs that evaluate, this one never does");
     if (!pretraining) return ERR_NONE;
