@@ -264,17 +264,14 @@ static Status cast_weight(Fp8State *s, OpCtx *cx, int64_t layer, LinearId id, co
 
 Status fp8_cast_weights(Fp8State *s, OpCtx *cx, const Weights *w, Err *err)
 {
-    const LayerOffsets *o = &w->params->layer;
-    const int64_t at[] = {[LINEAR_QKV] = o->qkv_w,
-                          [LINEAR_PROJ] = o->proj_w,
-                          [LINEAR_FC] = o->fc_w,
-                          [LINEAR_MLP] = o->mlp_w};
     if (s->cast) return ERR_NONE;
     for (int64_t l = s->first; l < s->end; l++) {
         const char *block = weights_take(w, (int)l + 1);
-        for (int i = 0; i < LINEAR_COUNT; i++)
-            TRY(cast_weight(s, cx, l, (LinearId)i, block + (size_t)at[i] * dtype_bytes(w->dtype),
+        for (int i = 0; i < LINEAR_COUNT; i++) {
+            const int64_t at = layer_matrix(&w->params->layer, (LinearId)i);
+            TRY(cast_weight(s, cx, l, (LinearId)i, block + (size_t)at * dtype_bytes(w->dtype),
                             w->dtype, err));
+        }
         weights_give(w, (int)l + 1);
     }
     s->cast = !cx->plan;

@@ -44,8 +44,6 @@
 #include "engine/model/params.h"
 #include "kernels/ops.h"
 
-typedef enum LinearId { LINEAR_QKV = 0, LINEAR_PROJ, LINEAR_FC, LINEAR_MLP, LINEAR_COUNT } LinearId;
-
 // Input, weight (both E4M3), gradient of the output (E5M2).
 typedef enum Fp8Kind { FP8_X = 0, FP8_W, FP8_DY, FP8_KINDS } Fp8Kind;
 

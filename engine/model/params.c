@@ -190,6 +190,15 @@ void params_tensors(const ParamSet *s, void *flat, DType dtype, const char *pref
     }
 }
 
+int64_t layer_matrix(const LayerOffsets *l, LinearId id)
+{
+    const int64_t at[] = {[LINEAR_QKV] = l->qkv_w,
+                          [LINEAR_PROJ] = l->proj_w,
+                          [LINEAR_FC] = l->fc_w,
+                          [LINEAR_MLP] = l->mlp_w};
+    return at[id];
+}
+
 const void *weights_take(const Weights *w, int block)
 {
     ASSERT(block >= 0 && block < w->params->n_block, "block %d of %d", block, w->params->n_block);

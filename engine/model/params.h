@@ -45,6 +45,9 @@ typedef struct ParamBlock {
     int64_t decayed;       // the first of `count` that are decayed
 } ParamBlock;
 
+// The linear layers of a transformer block.
+typedef enum LinearId { LINEAR_QKV = 0, LINEAR_PROJ, LINEAR_FC, LINEAR_MLP, LINEAR_COUNT } LinearId;
+
 // Places of the parameters of one transformer block; -1: the model has none. Offsets are from the
 // start of the block, so that they can be applied to weights and gradients alike.
 typedef struct LayerOffsets {
@@ -77,6 +80,7 @@ typedef struct Weights { // what the model computes with
 } Weights;
 
 LT_C_BEGIN
+int64_t layer_matrix(const LayerOffsets *l, LinearId id); // the place of its weight
 LT_MUST_CHECK Status params_layout(ParamSet *s, const ModelConfig *c, Err *err);
 void params_free(ParamSet *s);
 // The initialisation into a zeroed flat f32 host buffer: N(0, std), GPT-2's residual projections

@@ -35,16 +35,17 @@ Linear part_linear(const Linear *how, const Block *w, LinearId id)
     const LayerOffsets *o = &how->m->params->layer;
     const int64_t C = how->m->c.n_embd, F = how->m->c.n_inner;
     const struct {
-        int64_t w, b, in, out;
-    } is[] = {[LINEAR_QKV] = {o->qkv_w, o->qkv_b, C, 3 * C},
-              [LINEAR_PROJ] = {o->proj_w, o->proj_b, C, C},
-              [LINEAR_FC] = {o->fc_w, o->fc_b, C, F},
-              [LINEAR_MLP] = {o->mlp_w, o->mlp_b, F, C}};
+        int64_t b, in, out;
+    } is[] = {[LINEAR_QKV] = {o->qkv_b, C, 3 * C},
+              [LINEAR_PROJ] = {o->proj_b, C, C},
+              [LINEAR_FC] = {o->fc_b, C, F},
+              [LINEAR_MLP] = {o->mlp_b, F, C}};
+    const int64_t at = layer_matrix(o, id);
     Linear l = *how;
     l.id = id;
-    l.w = block_weight(w, is[id].w);
+    l.w = block_weight(w, at);
     l.bias = block_weight(w, is[id].b);
-    l.dw = block_grad(w, is[id].w);
+    l.dw = block_grad(w, at);
     l.db = block_grad(w, is[id].b);
     l.in = is[id].in;
     l.out = is[id].out;

@@ -141,13 +141,9 @@ static Status update_range(const Optimizer *o, OpCtx *cx, const float *grads, in
 static Status update_matrices(const Optimizer *o, OpCtx *cx, const float *grads, int64_t layer,
                               int64_t *from, Err *err)
 {
-    const LayerOffsets *l = &o->params->layer;
-    const int64_t at[] = {[LINEAR_QKV] = l->qkv_w,
-                          [LINEAR_PROJ] = l->proj_w,
-                          [LINEAR_FC] = l->fc_w,
-                          [LINEAR_MLP] = l->mlp_w};
+    const int64_t block = o->params->block[layer + 1].offset;
     for (int i = 0; i < LINEAR_COUNT; i++) {
-        const int64_t start = o->params->block[layer + 1].offset + at[i];
+        const int64_t start = block + layer_matrix(&o->params->layer, (LinearId)i);
         ASSERT(start >= *from, "matrix %d of a layer lies in front of the one before it", i);
         TRY(update_range(o, cx, grads, *from, start - *from, o->weight_decay, err));
         AdamwArgs a = range_args(o, grads, start, 0, o->weight_decay);
