@@ -56,10 +56,7 @@ Status eval_examples(const Options *o, const Loaded *m, Backend *b, Err *err)
     Tokenizer *t = NULL;
     Examples e = {0};
     TRY(predict_task(m, &eo.task, err));
-    if (block > most || block < EXAMPLE_BLOCK_MIN)
-        return err_set(err, ERR_USAGE,
-                       "block_size = %" PRId64 ", but for the model in %s it is %d to %" PRId64,
-                       block, m->dir, EXAMPLE_BLOCK_MIN, most);
+    TRY(examples_check_block(block, most, m->dir, err));
     predict_labels(m, &labels);
     TRY(model_tokenizer(&t, o, m, err));
     eo.tokenizer = t;

@@ -14,6 +14,14 @@
 
 static const double HELD_OUT = 0.1;
 
+Status examples_check_block(int64_t block, int64_t most, const char *dir, Err *err)
+{
+    if (block >= EXAMPLE_BLOCK_MIN && block <= most) return ERR_NONE;
+    return err_set(err, ERR_USAGE,
+                   "block_size = %" PRId64 ", but for the model in %s it is %d to %" PRId64, block,
+                   dir, EXAMPLE_BLOCK_MIN, most);
+}
+
 Status examples_open(Examples *e, const ExampleOptions *o, Err *err)
 {
     ASSERT(o->block >= EXAMPLE_BLOCK_MIN && o->block <= INT32_MAX, "block %" PRId64, o->block);

@@ -100,6 +100,8 @@ typedef struct ExampleView { // some of the examples, in an order
 } ExampleView;
 
 LT_C_BEGIN
+// May samples be that long for the model in `dir`, which takes `most` tokens?
+LT_MUST_CHECK Status examples_check_block(int64_t block, int64_t most, const char *dir, Err *err);
 LT_MUST_CHECK Status examples_open(Examples *e, const ExampleOptions *o, Err *err);
 void examples_close(Examples *e); // also of a zeroed one
 // One record more. `file` is for messages.

@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+void labels_from(Labels *l, const char (*name)[LABEL_CAP], int n)
+{
+    *l = (Labels){.n = n};
+    memcpy(l->name, name, (size_t)n * sizeof l->name[0]);
+}
+
 int labels_find(const Labels *l, const char *name, size_t bytes)
 {
     for (int i = 0; i < l->n; i++)

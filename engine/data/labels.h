@@ -14,6 +14,7 @@ typedef struct Labels { // zeroed: none
 } Labels;
 
 LT_C_BEGIN
+void labels_from(Labels *l, const char (*name)[LABEL_CAP], int n); // n names that a map holds
 int labels_find(const Labels *l, const char *name, size_t bytes); // -1: not there
 // Its number; a new name is put behind the others. ERR_USAGE (the caller adds the place): empty,
 // too long, not printable UTF-8, one too many.

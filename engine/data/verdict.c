@@ -181,6 +181,15 @@ Status score_verdict(Score *s, const Examples *e, const Verdict *v, Err *err)
     return ERR_NONE;
 }
 
+Status score_sample(Score *s, Judge *j, int64_t sample, const float *logits, Err *err)
+{
+    Verdict v;
+    bool done;
+    TRY(judge_sample(j, sample, logits, &v, &done, err));
+    score_loss(s, j, sample, logits);
+    return done ? score_verdict(s, j->e, &v, err) : ERR_NONE;
+}
+
 double score_main(const Score *s)
 {
     if (s->task == EXAMPLE_QA) return answer_score_exact(&s->answers);

@@ -62,6 +62,9 @@ void score_init(Score *s, const Examples *e);
 // The labels of a sample's own loss.
 void score_loss(Score *s, const Judge *j, int64_t sample, const float *logits);
 LT_MUST_CHECK Status score_verdict(Score *s, const Examples *e, const Verdict *v, Err *err);
+// The next sample: judge_sample, then what it adds to the score.
+LT_MUST_CHECK Status score_sample(Score *s, Judge *j, int64_t sample, const float *logits,
+                                  Err *err);
 // What the best checkpoint is chosen by: accuracy, F1 of tags, exact match. NaN: nothing judged.
 double score_main(const Score *s);
 const char *score_name(ExampleTask task); // "accuracy", "f1", "exact_match"

@@ -6,7 +6,6 @@
 #include "engine/base/mem.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { LENGTH_UNIT = 8 }; // rows are this long, or a multiple of it
 
@@ -31,8 +30,7 @@ void predict_labels(const Loaded *m, Labels *out)
 {
     _Static_assert((int)HF_LABELS <= (int)LABELS_MAX && (int)HF_LABEL_CAP == (int)LABEL_CAP,
                    "label maps");
-    *out = (Labels){.n = (int)m->hf.n_labels};
-    for (int i = 0; i < out->n; i++) memcpy(out->name[i], m->hf.label[i], LABEL_CAP);
+    labels_from(out, m->hf.label, (int)m->hf.n_labels);
 }
 
 // ---------------------------------------------------------------- open
@@ -339,14 +337,8 @@ static Status score_all(Predictor *p, Judge *j, const OnProgress *on, Score *out
     for (int64_t first = 0; first < e->samples; first += PREDICT_CHUNK) {
         const int64_t n = LT_MIN((int64_t)PREDICT_CHUNK, e->samples - first);
         TRY(predictor_run(p, j, first, n, PREDICT_LOGITS, err));
-        for (int64_t i = 0; i < n; i++) {
-            const float *logits = p->out + p->at[i];
-            Verdict v;
-            bool done;
-            TRY(judge_sample(j, first + i, logits, &v, &done, err));
-            score_loss(out, j, first + i, logits);
-            if (done) TRY(score_verdict(out, e, &v, err));
-        }
+        for (int64_t i = 0; i < n; i++)
+            TRY(score_sample(out, j, first + i, p->out + p->at[i], err));
         on_progress(on, (double)(first + n), (double)e->samples);
     }
     return ERR_NONE;

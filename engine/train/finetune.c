@@ -57,8 +57,7 @@ static bool known_labels(const Finetune *f, const HfConfig *hf, bool resumed, La
                                                 "BertForTokenClassification"};
     if (f->task == EXAMPLE_QA || hf->n_labels == 0) return false;
     if (strcmp(hf->architecture, architectures[f->task == EXAMPLE_TAG]) != 0) return false;
-    *out = (Labels){.n = (int)hf->n_labels};
-    for (int i = 0; i < out->n; i++) memcpy(out->name[i], hf->label[i], LABEL_CAP);
+    labels_from(out, hf->label, (int)hf->n_labels);
     return resumed || !labels_unnamed(out);
 }
 
@@ -133,10 +132,7 @@ Status finetune_open(Finetune *f, Options *o, const HfConfig *hf, const char *di
         return err_set(err, ERR_USAGE, "task=%s fine-tunes BERTs, the model in %s is a %s", o->task,
                        dir, hf->architecture);
     const int64_t block = options_given(o, OPT_block_size) ? o->block_size : hf->n_positions;
-    if (block < EXAMPLE_BLOCK_MIN || block > hf->n_positions)
-        return err_set(err, ERR_USAGE,
-                       "block_size = %" PRId64 ", but for the model in %s it is %d to %" PRId64,
-                       block, dir, EXAMPLE_BLOCK_MIN, hf->n_positions);
+    TRY(examples_check_block(block, hf->n_positions, dir, err));
     for (size_t i = 0; i < LT_COUNT(defaults); i++)
         if (!options_given(o, defaults[i].id))
             TRY(options_set(o, defaults[i].name, defaults[i].value, ORIGIN_PRESET, err));

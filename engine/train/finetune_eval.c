@@ -12,11 +12,7 @@ static Status judge_batch(const Finetune *f, Judge *j, const StreamBatch *b, con
 {
     for (int64_t i = 0; i < b->samples; i++) {
         const int64_t sample = f->val_view.sample[b->sample[i]]; // in order: not shuffled
-        Verdict v;
-        bool done;
-        TRY(judge_sample(j, sample, logits + i * each, &v, &done, err));
-        score_loss(score, j, sample, logits + i * each);
-        if (done) TRY(score_verdict(score, j->e, &v, err));
+        TRY(score_sample(score, j, sample, logits + i * each, err));
     }
     return ERR_NONE;
 }
