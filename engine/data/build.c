@@ -6,7 +6,6 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
-#include "engine/base/stop.h"
 #include "engine/data/build_pairs.h"
 #include "engine/data/encode_batch.h"
 #include "engine/data/shard.h"
@@ -208,9 +207,7 @@ static Status flush(Builder *b, Err *err)
 static Status read_all(Builder *b, Err *err)
 {
     for (;;) {
-        if (stop_requested())
-            return err_set(err, ERR_STOPPED, "stopped by signal %d; nothing is kept",
-                           stop_requested());
+        TRY(build_stop_if_told(err));
         TextDocument d;
         bool more;
         TRY(text_source_next(b->source, &d, &more, err));

@@ -15,6 +15,12 @@
 
 enum { AROUND = 3 }; // [CLS], [SEP], [SEP]
 
+Status build_stop_if_told(Err *err)
+{
+    if (!stop_requested()) return ERR_NONE;
+    return err_set(err, ERR_STOPPED, "stopped by signal %d; nothing is kept", stop_requested());
+}
+
 typedef struct Pairer {
     PairBuild *p;
     int64_t room; // tokens of A and B together
@@ -163,17 +169,11 @@ static Status add_document(Pairer *r, const TextDocument *d, Err *err)
     return ERR_NONE;
 }
 
-static Status stop_if_told(Err *err)
-{
-    if (!stop_requested()) return ERR_NONE;
-    return err_set(err, ERR_STOPPED, "stopped by signal %d; nothing is kept", stop_requested());
-}
-
 static Status stage_all(Pairer *r, Err *err)
 {
     r->next_begins = true;
     for (;;) {
-        TRY(stop_if_told(err));
+        TRY(build_stop_if_told(err));
         TextDocument d;
         bool more;
         TRY(text_source_next(r->p->source, &d, &more, err));
@@ -208,6 +208,12 @@ static Status choose_splits(Pairer *r, Err *err)
         p->texts[split] = r->members[split];
     }
     return ERR_NONE;
+}
+
+// Member number `i` of a split: a document.
+static int64_t member_of(const Pairer *r, int split, int64_t i)
+{
+    return r->member[i + (split ? r->members[0] : 0)];
 }
 
 typedef struct Draws { // of one document in one pass
@@ -245,7 +251,7 @@ static Span random_segment(const Pairer *r, Draws *d, int split, int64_t own, in
         other = draw_below(d, n - 1);
         other += other >= own;
     }
-    const int64_t document = r->member[other + (split ? r->members[0] : 0)];
+    const int64_t document = member_of(r, split, other);
     const int64_t first = stage_first(s, document), end = stage_end(s, document);
     const int64_t from = first + draw_below(d, end - first);
     int64_t to = from + 1;
@@ -287,7 +293,7 @@ static Status pair_document(Pairer *r, int split, int64_t own, int64_t pass, Err
 {
     const SentenceStage *s = &r->stage;
     const DataPairs *how = r->p->how->pairs;
-    const int64_t document = r->member[own + (split ? r->members[0] : 0)];
+    const int64_t document = member_of(r, split, own);
     const int64_t end = stage_end(s, document);
     Draws d = {how->seed, (uint64_t)document, (uint64_t)pass << 40};
     int64_t target = r->room;
@@ -314,7 +320,7 @@ static Status pair_split(Pairer *r, int split, Err *err)
     const int64_t n = r->members[split];
     // A sentence that is all there is has no other to be paired with.
     if (n == 1) {
-        const int64_t document = r->member[split ? r->members[0] : 0];
+        const int64_t document = member_of(r, split, 0);
         if (stage_end(s, document) - stage_first(s, document) == 1) {
             p->unpaired++;
             p->texts[split] = p->text_bytes[split] = 0;
@@ -325,7 +331,7 @@ static Status pair_split(Pairer *r, int split, Err *err)
     const int64_t passes = split ? 1 : p->how->pairs->dupe_factor;
     for (int64_t pass = 0; pass < passes; pass++)
         for (int64_t i = 0; i < n; i++) {
-            TRY(stop_if_told(err));
+            TRY(build_stop_if_told(err));
             TRY(pair_document(r, split, i, pass, err));
         }
     return ERR_NONE;

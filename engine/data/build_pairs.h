@@ -41,5 +41,7 @@ typedef struct PairBuild {
 } PairBuild;
 
 LT_C_BEGIN
+// ERR_STOPPED once a signal asked for it. build.c asks, too.
+LT_MUST_CHECK Status build_stop_if_told(Err *err);
 LT_MUST_CHECK Status build_pairs(PairBuild *p, Err *err);
 LT_C_END
