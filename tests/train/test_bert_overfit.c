@@ -2,26 +2,15 @@
 // and again. What is masked comes back in 98 of 100 places.
 //
 // SPDX-License-Identifier: MIT
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/base/rng.h"
 #include "engine/data/mlm_mask.h"
-#include "engine/model/backend.h"
-#include "engine/train/trainer.h"
+#include "tests/train/trainer_fixture.h"
 
 // A word is an id; sentences of 5 to 10 words, in pairs.
 enum { SENTENCES = 30, LONGEST = 10, WORDS = 200, FIRST_WORD = 5, T = 2 * LONGEST + 3, PICKS = 6 };
 enum { PAD = 0, CLS = 1, SEP = 2, MASKED = 3 };
-
-static void must(Status st, const Err *err)
-{
-    if (st != ERR_NONE) fail_msg("%s", err->text);
-}
 
 typedef struct Data {
     int32_t input[SENTENCES * T], type[SENTENCES * T], position[SENTENCES * T];
@@ -131,9 +120,7 @@ static void thirty_sentences_are_learnt_by_heart(void **state)
                     .seed = 5};
     must(precision_from_name(&s.prec, "fp32", "f32", &err), &err);
     must(schedule_init(&s.schedule, "linear", 2e-3, 0, 20, 200, 0, &err), &err);
-    must(backend_open(&b, "cpu", "auto", 2, &err), &err);
-    must(trainer_open(&t, &s, &b.ops, &b.device, &err), &err);
-    must(trainer_init_weights(&t, &err), &err);
+    open_trainer(&t, &b, &s);
     make_data(&d);
     for (int i = 0; i < 200; i++) {
         must(trainer_step(&t, &d.b, &r, &err), &err);

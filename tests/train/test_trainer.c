@@ -3,25 +3,14 @@
 //
 // SPDX-License-Identifier: MIT
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/base/rng.h"
-#include "engine/model/backend.h"
-#include "engine/train/trainer.h"
+#include "tests/train/trainer_fixture.h"
 #include "kernels/ref/ref.h"
 
 enum { S = 8, T = 20, V = 61 };
-
-static void must(Status st, const Err *err)
-{
-    if (st != ERR_NONE) fail_msg("%s", err->text);
-}
 
 typedef struct Data { // a step's samples, with unequal numbers of counted targets
     int32_t input[S * T], target[S * T], position[S * T], seg_lo[S * T];
@@ -50,35 +39,14 @@ static void make_data(Data *d, int64_t step, bool masked)
 
 static TrainSetup setup(int64_t batch_size, const char *precision, double dropout, bool masked)
 {
-    TrainSetup s = {.model = model_config_gpt2(2, 2, 32, T, V),
-                    .block_size = T,
-                    .batch_size = batch_size,
-                    .samples = S,
-                    .head_rows = 1000,
-                    .document_mask = masked,
-                    .beta1 = 0.9,
-                    .beta2 = 0.95,
-                    .eps = 1e-8,
-                    .weight_decay = 0.1,
-                    .grad_clip = 1.0,
-                    .seed = 5};
-    s.model.dropout_embed = s.model.dropout_attention = s.model.dropout_residual = dropout;
-    Err err;
-    must(precision_from_name(&s.prec, precision, "f32", &err), &err);
-    if (s.prec.act == DTYPE_F16) {
-        s.loss_scale = 65536;
-        s.rule = (LossScaleRule){.growth = 2, .backoff = 0.5f, .interval = 2000, .hysteresis = 1};
-    }
-    must(schedule_init(&s.schedule, "constant", 1e-3, 0, 0, 10, 0, &err), &err);
+    const ModelConfig c = model_config_gpt2(2, 2, 32, T, V);
+    TrainSetup s = trainer_fixture_setup(&c, precision, dropout, 65536);
+    s.block_size = T;
+    s.batch_size = batch_size;
+    s.samples = S;
+    s.head_rows = 1000;
+    s.document_mask = masked;
     return s;
-}
-
-static void open_trainer(Trainer *t, Backend *b, const TrainSetup *s)
-{
-    Err err;
-    must(backend_open(b, "cpu", "auto", 2, &err), &err);
-    must(trainer_open(t, s, &b->ops, &b->device, &err), &err);
-    must(trainer_init_weights(t, &err), &err);
 }
 
 static void losses(const TrainSetup *s, int steps, double *out, bool masked)

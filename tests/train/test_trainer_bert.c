@@ -3,25 +3,14 @@
 //
 // SPDX-License-Identifier: MIT
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "engine/base/rng.h"
-#include "engine/model/backend.h"
-#include "engine/train/trainer.h"
+#include "tests/train/trainer_fixture.h"
 
 // SEQUENCES of LENGTH tokens at most, each with PICKS masked tokens at most.
 enum { SEQUENCES = 8, LENGTH = 16, PICKS = 4, V = 61, MASK = 4, ROWS_MAX = SEQUENCES * LENGTH };
-
-static void must(Status st, const Err *err)
-{
-    if (st != ERR_NONE) fail_msg("%s", err->text);
-}
 
 typedef struct Data { // a step's samples, `pack` sequences in each
     int32_t input[ROWS_MAX], type[ROWS_MAX], position[ROWS_MAX], seg_lo[ROWS_MAX], seg_hi[ROWS_MAX];
@@ -90,36 +79,15 @@ static void make_data(Data *d, int64_t step, int64_t pack)
 
 static TrainSetup setup(int64_t pack, int64_t batch_size, const char *precision, double dropout)
 {
-    TrainSetup s = {.model = model_config_bert(2, 2, 32, LENGTH, V),
-                    .block_size = pack * LENGTH,
-                    .batch_size = batch_size,
-                    .samples = SEQUENCES / pack,
-                    .picks = pack * PICKS,
-                    .seqs = pack,
-                    .head_rows = 5,
-                    .beta1 = 0.9,
-                    .beta2 = 0.95,
-                    .eps = 1e-8,
-                    .weight_decay = 0.1,
-                    .grad_clip = 1.0,
-                    .seed = 5};
-    s.model.dropout_embed = s.model.dropout_attention = s.model.dropout_residual = dropout;
-    Err err;
-    must(precision_from_name(&s.prec, precision, "f32", &err), &err);
-    if (s.prec.act == DTYPE_F16) {
-        s.loss_scale = 1024;
-        s.rule = (LossScaleRule){.growth = 2, .backoff = 0.5f, .interval = 2000, .hysteresis = 1};
-    }
-    must(schedule_init(&s.schedule, "constant", 1e-3, 0, 0, 10, 0, &err), &err);
+    const ModelConfig c = model_config_bert(2, 2, 32, LENGTH, V);
+    TrainSetup s = trainer_fixture_setup(&c, precision, dropout, 1024);
+    s.block_size = pack * LENGTH;
+    s.batch_size = batch_size;
+    s.samples = SEQUENCES / pack;
+    s.picks = pack * PICKS;
+    s.seqs = pack;
+    s.head_rows = 5;
     return s;
-}
-
-static void open_trainer(Trainer *t, Backend *b, const TrainSetup *s)
-{
-    Err err;
-    must(backend_open(b, "cpu", "auto", 2, &err), &err);
-    must(trainer_open(t, s, &b->ops, &b->device, &err), &err);
-    must(trainer_init_weights(t, &err), &err);
 }
 
 enum { STEPS = 4 };
