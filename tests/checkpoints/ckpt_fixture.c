@@ -190,3 +190,32 @@ void fixture_check_golden(const Fixture *f, const char *folder, const GoldenTens
     }
     assert_int_equal(seen, f->n);
 }
+
+void fixture_load_golden(Fixture *f, const char *folder)
+{
+    char dir[PATH_CAP];
+    fixture_load(f, fixture_golden(dir, folder));
+}
+
+void fixture_check_folders(const char *const *folder, size_t n_folder, const GoldenTensor *golden,
+                           size_t n)
+{
+    for (size_t i = 0; i < n_folder; i++) {
+        Fixture f;
+        fixture_load_golden(&f, folder[i]);
+        fixture_check_golden(&f, folder[i], golden, n);
+        fixture_free(&f);
+    }
+}
+
+void fixture_check_same(const char *const *folder, size_t n_folder)
+{
+    Fixture first, other;
+    fixture_load_golden(&first, folder[0]);
+    for (size_t i = 1; i < n_folder; i++) {
+        fixture_load_golden(&other, folder[i]);
+        if (!fixture_equal(&first, &other)) fail_msg("%s and %s differ", folder[0], folder[i]);
+        fixture_free(&other);
+    }
+    fixture_free(&first);
+}

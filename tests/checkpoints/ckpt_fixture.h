@@ -41,6 +41,7 @@ void fixture_config(HfConfig *c);
 void fixture_bert(HfConfig *c, const char *architecture);
 void fixture_model(Fixture *f, const HfConfig *c, uint64_t seed);
 void fixture_load(Fixture *f, const char *dir); // a model folder, by its config.json
+void fixture_load_golden(Fixture *f, const char *folder); // of the golden ones
 void fixture_free(Fixture *f);
 void fixture_zero(Fixture *f);
 bool fixture_equal(const Fixture *a, const Fixture *b);
@@ -48,3 +49,8 @@ const Tensor *fixture_tensor(const Fixture *f, const char *name); // NULL: not t
 // The tensors that the table has for that folder, all of them and no other.
 void fixture_check_golden(const Fixture *f, const char *folder, const GoldenTensor *golden,
                           size_t n);
+// Each of the folders loads with the numbers that the table has for it.
+void fixture_check_folders(const char *const *folder, size_t n_folder, const GoldenTensor *golden,
+                           size_t n);
+// All of these folders hold the same bits.
+void fixture_check_same(const char *const *folder, size_t n_folder);

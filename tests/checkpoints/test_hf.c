@@ -17,35 +17,17 @@
 static const char *const folders[] = {"single", "sharded", "bf16", "f16", "untied",
                                       "headed", "bare",    "wrapped", "inner"};
 
-static void load_golden(Fixture *f, const char *folder)
-{
-    char dir[PATH_CAP];
-    fixture_load(f, fixture_golden(dir, folder));
-}
-
 static void folders_of_transformers_load_with_their_numbers(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < LT_COUNT(folders); k++) {
-        Fixture f;
-        load_golden(&f, folders[k]);
-        fixture_check_golden(&f, folders[k], golden_tensors, LT_COUNT(golden_tensors));
-        fixture_free(&f);
-    }
+    fixture_check_folders(folders, LT_COUNT(folders), golden_tensors, LT_COUNT(golden_tensors));
 }
 
 static void every_dress_of_one_model_holds_the_same_bits(void **state)
 {
     (void)state;
-    Fixture single, other;
-    load_golden(&single, "single");
-    const char *const same[] = {"sharded", "headed", "wrapped"};
-    for (size_t i = 0; i < LT_COUNT(same); i++) {
-        load_golden(&other, same[i]);
-        if (!fixture_equal(&single, &other)) fail_msg("%s differs", same[i]);
-        fixture_free(&other);
-    }
-    fixture_free(&single);
+    const char *const same[] = {"single", "sharded", "headed", "wrapped"};
+    fixture_check_same(same, LT_COUNT(same));
 }
 
 static void configs_of_transformers_are_understood(void **state)

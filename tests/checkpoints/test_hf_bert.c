@@ -28,35 +28,18 @@ static const char *const architectures[] = {
     "BertForQuestionAnswering",
 };
 
-static void load_golden(Fixture *f, const char *folder)
-{
-    char dir[PATH_CAP];
-    fixture_load(f, fixture_golden(dir, folder));
-}
-
 static void folders_of_transformers_load_with_their_numbers(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < LT_COUNT(folders); k++) {
-        Fixture f;
-        load_golden(&f, folders[k]);
-        fixture_check_golden(&f, folders[k], golden_bert_tensors, LT_COUNT(golden_bert_tensors));
-        fixture_free(&f);
-    }
+    fixture_check_folders(folders, LT_COUNT(folders), golden_bert_tensors,
+                          LT_COUNT(golden_bert_tensors));
 }
 
 static void every_dress_of_one_model_holds_the_same_bits(void **state)
 {
     (void)state;
-    Fixture plain, other;
-    load_golden(&plain, "bert_pretrain");
-    const char *const same[] = {"bert_sharded", "bert_bare"};
-    for (size_t i = 0; i < LT_COUNT(same); i++) {
-        load_golden(&other, same[i]);
-        if (!fixture_equal(&plain, &other)) fail_msg("%s differs", same[i]);
-        fixture_free(&other);
-    }
-    fixture_free(&plain);
+    const char *const same[] = {"bert_pretrain", "bert_sharded", "bert_bare"};
+    fixture_check_same(same, LT_COUNT(same));
 }
 
 static void read_golden(HfConfig *c, const char *folder)
@@ -391,7 +374,7 @@ static void stale_bias_of_an_untied_decoder_is_not_read(void **state)
     HfConfig c;
     Err err;
     read_golden(&c, "bert_untied");
-    load_golden(&both, "bert_untied");
+    fixture_load_golden(&both, "bert_untied");
     fixture_model(&one, &c, 1);
     write_changed(dir, &(Change){.folder = "bert_untied", .drop = "predictions.bias"});
     fixture_must(hf_load(dir, &c, one.t, one.n, &err), &err);
@@ -458,7 +441,7 @@ static void a_trunk_goes_under_another_head(void **state)
         assert_string_equal(heads.lacking, trunks[i].lacking);
         assert_string_equal(heads.ignored, trunks[i].ignored);
         read_golden(&file, trunks[i].folder);
-        load_golden(&from, trunks[i].folder);
+        fixture_load_golden(&from, trunks[i].folder);
         for (int k = 0; k < f.n; k++) {
             const Tensor *t = &f.t[k];
             const bool kept = is_of(t->name, trunks[i].lacking);
